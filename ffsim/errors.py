@@ -1,0 +1,39 @@
+"""The mistakes a user can make, one class per kind; each message names the remedy."""
+
+from __future__ import annotations
+
+
+class FfsimError(Exception):
+    """Base of every error that is shown to a user as one line."""
+
+
+class ContestError(FfsimError):
+    """A contest file cannot be found or does not hold together."""
+
+
+class RecipeError(FfsimError):
+    """A recipe names an unknown knob or an impossible value."""
+
+
+class RecordError(FfsimError):
+    """A run or upload record cannot be read."""
+
+
+class SchemaError(FfsimError):
+    """A data contract in schemas/ cannot be compiled."""
+
+
+class ProjectError(FfsimError):
+    """A command needs a project, or the project is not in a fit state."""
+
+
+class StoreError(FfsimError):
+    """The dataset could not be changed; nothing was."""
+
+
+class RunError(FfsimError):
+    """A training run could not be started or did not finish."""
+
+
+class ModelError(FfsimError):
+    """A model cannot be fitted, or a model file is missing or does not belong here."""

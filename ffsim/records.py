@@ -1,0 +1,253 @@
+"""Run and upload records: what is kept of one training attempt and of one submission.
+
+One frozen record, one JSON file. Reading here is for files that are already in the dataset or that
+ffsim wrote itself: a foreign file goes through `ffsim.guard`, which reports all of its faults.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from ffsim import jsonio
+from ffsim.errors import RecordError
+
+T = TypeVar("T")
+RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
+RUN_FORMAT: Literal["ffsim-run/1"] = "ffsim-run/1"
+UPLOAD_FORMAT: Literal["ffsim-upload/1"] = "ffsim-upload/1"
+
+Kind = Literal["rehearsal", "screen", "official"]
+Status = Literal["finished", "crashed", "cut_off", "over_budget"]
+StartKind = Literal["cold", "warm", "mixed", "unknown"]
+CurvePoint = tuple[int, float, float]
+
+
+class RecipeRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The recipe's name and hash; its values stand in the run's `knobs`."""
+
+    name: str
+    hash: str
+
+
+class Host(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The host block and the fingerprint it was made of; no host name, no load."""
+
+    block: str
+    device_requested: str
+    device_used: str
+    cpu_model: str
+    cpu_capability: str
+    machine: str
+    system: str
+    python: str
+    torch: str
+    compiler: str
+    flags: dict[str, str]
+
+
+class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """State of the compile caches: as asked for, and as seen."""
+
+    requested: StartKind
+    observed: StartKind
+
+
+class Clock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Seconds of a run. Charged ones count against the budget; startup, eval and wall do not."""
+
+    startup_s: float | None = None
+    train_charged_s: float | None = None
+    eval_s: float | None = None
+    wall_s: float | None = None
+    core_share: float | None = None
+    load_1m: float | None = None
+    last_step_s: float | None = None
+    longest_step_s: float | None = None
+
+
+class StepTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Charged seconds of one optimizer step in one batch phase."""
+
+    count: int
+    median_s: float
+    mean_s: float
+    p95_s: float
+
+
+class Score(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Score on one text: bits per byte, and the nats, bytes and tokens it was computed from."""
+
+    bpb: float
+    nats: float | None = None
+    bytes: int | None = None
+    tokens: int | None = None
+
+
+class Curves(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """[step, charged_s, loss in nats] of training and [step, charged_s, bpb] of the rehearsal text."""
+
+    loss: tuple[CurvePoint, ...] = ()
+    bpb: tuple[CurvePoint, ...] = ()
+
+
+class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What wrote the record."""
+
+    tool_version: str
+    git_revision: str | None = None
+    source_log_sha256: str | None = None
+    original_id: str | None = None
+
+
+class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One training attempt and what it measured."""
+
+    format: Literal["ffsim-run/1"] = RUN_FORMAT
+    run_id: str
+    contest: str
+    kind: Kind
+    status: Status
+    created_utc: str
+    contributor: str
+    consent: bool
+    recipe: RecipeRef
+    knobs: dict[str, bool | int | float | str]
+    trainer_version: str
+    artifact_sha256: str
+    seed: int
+    order: int
+    host: Host
+    start: Start
+    budget_s: float | None = None
+    step_limit: int | None = None
+    clock: Clock
+    steps: int | None = None
+    tokens: int | None = None
+    step_times: dict[str, StepTime] = {}
+    scores: dict[str, Score] = {}
+    curves: Curves = Curves()
+    parameters: int | None = None
+    weights_sha256: str | None = None
+    peak_memory_bytes: int | None = None
+    official_bpb: float | None = None
+    control_of: str | None = None
+    message: str | None = None
+    notes: str = ""
+    provenance: Provenance
+
+
+class OfficialScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The organiser's score of an upload; null while it waits."""
+
+    bpb: float | None = None
+    decimals: int | None = None
+    host_block: str | None = None
+    run_id: str | None = None
+
+
+class Upload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One submission: the rehearsal it is bound to, and its official score or null."""
+
+    format: Literal["ffsim-upload/1"] = UPLOAD_FORMAT
+    name: str
+    contest: str
+    contributor: str
+    run_id: str
+    recipe: RecipeRef
+    artifact_sha256: str
+    seed: int
+    order: int
+    selected_from: tuple[str, ...] = ()
+    official: OfficialScore = OfficialScore()
+    submitted_utc: str
+    scored_utc: str | None = None
+    notes: str = ""
+
+
+def as_json(record: Run | Upload) -> dict[str, Any]:
+    """The record as plain JSON values."""
+    value: dict[str, Any] = msgspec.to_builtins(record)
+    return value
+
+
+def run_from(value: Any, *, where: str) -> Run:
+    """A run from JSON values.
+
+    Raises
+    ------
+    RecordError
+        With the first field that does not fit.
+    """
+    return _convert(value, Run, where)
+
+
+def upload_from(value: Any, *, where: str) -> Upload:
+    """An upload from JSON values.
+
+    Raises
+    ------
+    RecordError
+        With the first field that does not fit.
+    """
+    return _convert(value, Upload, where)
+
+
+def read_run(path: Path) -> Run:
+    """Read a run's file.
+
+    Raises
+    ------
+    RecordError
+        If it cannot be read or is no run record.
+    """
+    return run_from(jsonio.load_file(path), where=str(path))
+
+
+def read_upload(path: Path) -> Upload:
+    """Read an upload's file.
+
+    Raises
+    ------
+    RecordError
+        If it cannot be read or is no upload record.
+    """
+    return upload_from(jsonio.load_file(path), where=str(path))
+
+
+def utc_now() -> str:
+    """The time as records write it: ``2026-11-30T18:30:00Z``."""
+    return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+# What may differ between two copies of one result that is contributed twice.
+_LABELS = (
+    "run_id",
+    "created_utc",
+    "contributor",
+    "consent",
+    "notes",
+    "provenance",
+    "control_of",
+    "official_bpb",
+)
+
+
+def content_hash(run: dict[str, Any]) -> str:
+    """SHA-256 of what a run measured, without its labels: equal for a copy under another id."""
+    body = {key: value for key, value in run.items() if key not in _LABELS}
+    recipe = body.get("recipe")
+    if isinstance(recipe, dict):
+        body["recipe"] = {key: value for key, value in recipe.items() if key != "name"}
+    return jsonio.sha256_of(body)
+
+
+def _convert(value: Any, kind: type[T], where: str) -> T:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise RecordError(f"{where}: not a valid {kind.__name__.lower()} record: {error}") from None

@@ -1,0 +1,208 @@
+"""Records and projects for tests: valid as they come, broken by one change at a time."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import math
+import random
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ffsim import contest as contests
+from ffsim import recipe as recipes
+from ffsim.contest import Contest
+
+ROOT = Path(__file__).parent.parent
+SMALL = {"layers": 1, "width": 16, "head_dim": 8, "sequence": 32, "batch": 4, "mlp_multiple": 2}
+_WORDS = [
+    "the",
+    "king",
+    "and",
+    "queen",
+    "of",
+    "all",
+    "this",
+    "land",
+    "do",
+    "speak",
+    "to",
+    "thee",
+    "with",
+    "love",
+    "my",
+    "lord",
+]
+
+
+def text(seed: int, size: int) -> bytes:
+    """Words in random order: a little structure that a small model can learn."""
+    rng = random.Random(seed)
+    return " ".join(rng.choice(_WORDS) for _ in range(size)).encode()[:size]
+
+
+def write_project(root: Path) -> Path:
+    """A project of the contest `mini`: laptop's file with small texts, a small model, 0.3 s of budget."""
+    document = yaml.safe_load((contests.PACKAGED / "laptop.yaml").read_text())
+    document |= {"contest": "mini", "title": "A small contest", "budget_s": 0.3}
+    document["launch"]["wall_limit_factor"] = 400
+    for index, (name, size) in enumerate({"train": 40_000, "public": 3_000, "hidden": 4_000}.items()):
+        blob = text(index, size)
+        path = root / "data/texts/mini" / f"{name}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(blob)
+        document["texts"][name] |= {
+            "path": f"mini/{name}.txt",
+            "bytes": size,
+            "sha256": hashlib.sha256(blob).hexdigest(),
+        }
+    for name, value in SMALL.items():
+        document["knobs"][name]["default"] = value
+    (root / "contests").mkdir(parents=True, exist_ok=True)
+    (root / "contests/mini.yaml").write_text(yaml.safe_dump(document, sort_keys=False))
+    for kind in ("runs", "uploads", "recipes"):
+        folder = root / "data" / kind / "mini"
+        folder.mkdir(parents=True)
+        (folder / "README.md").write_text("test\n")
+    recipes_folder = root / "data/recipes/mini"
+    (recipes_folder / "base.yaml").write_text("contest: mini\nname: base\nknobs: {}\n")
+    (recipes_folder / "muon.yaml").write_text("contest: mini\nname: muon\nknobs: {optimizer: muon}\n")
+    shutil.copytree(ROOT / "schemas", root / "schemas")
+    params = {
+        "contests": ["mini"],
+        "candidates": {"mini": {"recipe": "muon", "seed": 3, "order": 1, "device": "cpu", "start": "cold"}},
+        "predict": {"interval": 0.8},
+    }
+    (root / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
+    (root / "dvc.yaml").write_text("stages: {}\n")
+    return root
+
+
+def run(contest: Contest, run_id: str = "base-s1", bpb: float = 2.7, **changes: Any) -> dict[str, Any]:
+    """A valid finished rehearsal; `changes` are dotted paths with ``__`` for the dot.
+
+    Scores, step times and hashes are made consistent with steps, bpb and knobs before the changes.
+    """
+    knobs = contest.knobs.defaults() | changes.pop("knobs", {})
+    steps = changes.pop("steps", 800)
+    kind = changes.pop("kind", "rehearsal")
+    budget_s = changes.pop("budget_s", contest.budget_s)
+    charged = budget_s * 0.999
+    texts = [contest.text("rehearsal")] + ([contest.text("official")] if kind == "official" else [])
+    host = {
+        "device_requested": "cpu",
+        "device_used": "cpu",
+        "cpu_model": "Test CPU",
+        "cpu_capability": "AVX2",
+        "machine": "x86_64",
+        "system": "Linux",
+        "python": "3.11.7",
+        "torch": "2.13.0+cpu",
+        "compiler": "GCC 13.3",
+        "flags": {},
+    }
+    step_s = charged / steps
+    record: dict[str, Any] = {
+        "format": "ffsim-run/1",
+        "run_id": run_id,
+        "contest": contest.name,
+        "kind": kind,
+        "status": "finished",
+        "created_utc": "2026-11-01T10:00:00Z",
+        "contributor": "tester",
+        "consent": True,
+        "recipe": {"name": "base", "hash": recipes.hash_of(contest, knobs)},
+        "knobs": knobs,
+        "trainer_version": "t1",
+        "artifact_sha256": recipes.artifact_of(contest.name, knobs, "t1"),
+        "seed": 1,
+        "order": 1,
+        "host": {"block": contest.host_block(host), **host},
+        "start": {"requested": "cold", "observed": "cold"},
+        "budget_s": budget_s,
+        "step_limit": None,
+        "clock": {
+            "startup_s": 2.0,
+            "train_charged_s": charged,
+            "eval_s": 1.5,
+            "wall_s": charged * 1.1,
+            "core_share": 0.98,
+            "load_1m": 0.5,
+            "last_step_s": step_s,
+            "longest_step_s": step_s * 2,
+        },
+        "steps": steps,
+        "tokens": steps * contest.step_tokens(knobs),
+        "step_times": {"1": {"count": steps, "median_s": step_s, "mean_s": step_s, "p95_s": step_s * 1.2}},
+        "scores": {
+            name: {"bpb": bpb, "nats": bpb * math.log(2) * (size - 1), "bytes": size - 1, "tokens": size - 1}
+            for name in texts
+            for size in [contest.texts[name].bytes]
+        },
+        "curves": {"loss": [[1, step_s, 5.5], [steps, charged, bpb * math.log(2)]], "bpb": [[steps, charged, bpb]]},
+        "parameters": 131072,
+        "weights_sha256": hashlib.sha256(run_id.encode()).hexdigest(),
+        "peak_memory_bytes": 400_000_000,
+        "official_bpb": None,
+        "control_of": None,
+        "message": None,
+        "notes": "",
+        "provenance": {
+            "tool_version": "ffsim 0.1.0",
+            "git_revision": None,
+            "source_log_sha256": None,
+            "original_id": None,
+        },
+    }
+    return changed(record, changes)
+
+
+def changed(record: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy with fields replaced; ``a__b=DELETE`` removes one."""
+    result = copy.deepcopy(dict(record))
+    for path, value in changes.items():
+        *parents, last = path.split("__")
+        place = result
+        for parent in parents:
+            place = place[parent]
+        if value is DELETE:
+            del place[last]
+        else:
+            place[last] = value
+    return result
+
+
+def upload(contest: Contest, name: str, of: Mapping[str, Any], bpb: float | None, **changes: Any) -> dict[str, Any]:
+    """A valid upload of a run, scored unless `bpb` is None."""
+    record = {
+        "format": "ffsim-upload/1",
+        "name": name,
+        "contest": contest.name,
+        "contributor": "tester",
+        "run_id": of["run_id"],
+        "recipe": of["recipe"],
+        "artifact_sha256": of["artifact_sha256"],
+        "seed": of["seed"],
+        "order": of["order"],
+        "selected_from": [],
+        "official": {"bpb": bpb, "decimals": None, "host_block": None, "run_id": None},
+        "submitted_utc": "2026-11-02T10:00:00Z",
+        "scored_utc": None if bpb is None else "2026-11-02T11:00:00Z",
+        "notes": "",
+    }
+    return changed(record, changes)
+
+
+def write(path: Path, record: Mapping[str, Any]) -> Path:
+    """A record as a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record))
+    return path
+
+
+DELETE = object()
