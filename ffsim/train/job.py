@@ -1,0 +1,247 @@
+"""What a training process is told, and what it reports: plain records, without torch.
+
+A job is complete: every knob has a value, every text its size and sha256, so that the same job gives the
+same run wherever it is read. Unknown and missing keys are refused, because a misspelt knob that falls back
+to a default is a run that is not what its record says. Ranges belong to the contest's knob table; here only
+what the trainer itself cannot do is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ffsim.clock import ClockPolicy
+from ffsim.errors import RunError
+
+Record = TypeVar("Record")
+
+CHOICES = {
+    "activation": ("relu2", "relu", "gelu", "silu"),
+    "optimizer": ("adamw", "muon"),
+    "cooldown_shape": ("linear", "cosine", "one_minus_sqrt"),
+}
+AT_LEAST_ONE = ("layers", "width", "head_dim", "sequence", "batch", "mlp_multiple")
+
+
+@dataclass(frozen=True)
+class Knobs:
+    """The settings of a recipe; the contest's knob table says what each is and where it may lie."""
+
+    layers: int
+    width: int
+    head_dim: int
+    sequence: int
+    batch: int
+    mlp_multiple: int
+    activation: str
+    rope: bool
+    qk_norm: bool
+    tied_head: bool
+    optimizer: str
+    lr: float
+    muon_lr: float
+    weight_decay: float
+    beta1: float
+    beta2: float
+    momentum: float
+    warmup: float
+    cooldown: float
+    cooldown_shape: str
+    clip: float
+
+    def __post_init__(self) -> None:
+        for name, allowed in CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise RunError(f"knob {name} is {getattr(self, name)!r}; choose one of {', '.join(allowed)}")
+        for name in AT_LEAST_ONE:
+            if getattr(self, name) < 1:
+                raise RunError(f"knob {name} is {getattr(self, name)}; give 1 or more")
+        if self.width % self.head_dim or self.head_dim % 2:
+            raise RunError(
+                f"width {self.width} with head_dim {self.head_dim} does not make whole heads; "
+                "width is a multiple of head_dim, and head_dim is even"
+            )
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text: where it lies, its sha256 (hexadecimal) and its size in bytes."""
+
+    path: str
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training run.
+
+    Attributes
+    ----------
+    knobs
+        The whole recipe.
+    seed, order
+        Initialisation seed; data order.
+    clock
+        What is charged, and how the end is foreseen.
+    budget_s
+        Charged seconds the run may take; None where `steps` ends it.
+    steps
+        Optimizer steps of a run of fixed length, whatever it charges; None where the budget ends it.
+    train_text, score_texts
+        What is trained on; what is scored at the end, by name.
+    curve_text, curve_at
+        Which of `score_texts` is also scored on the way, and at which fractions of the run. Not charged.
+    device
+        A torch device such as ``"cpu"``.
+    """
+
+    knobs: Knobs
+    seed: int
+    order: int
+    clock: ClockPolicy
+    budget_s: float | None
+    steps: int | None
+    train_text: Text
+    score_texts: Mapping[str, Text]
+    curve_text: str | None
+    curve_at: tuple[float, ...]
+    device: str
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.seed < 2**63 and 0 <= self.order < 2**63):
+            raise RunError(f"seed is {self.seed} and order is {self.order}; give both from 0 to 2**63 - 1")
+        if self.steps is None and self.budget_s is None:
+            raise RunError("the job has neither budget_s nor steps; give one of them, or it would never end")
+        if self.steps is not None and self.steps < 1:
+            raise RunError(f"steps is {self.steps}; give 1 or more")
+        if self.budget_s is not None and not 0 < self.budget_s < math.inf:
+            raise RunError(f"budget_s is {self.budget_s}; give a number of seconds above 0")
+        if self.curve_text is not None and self.curve_text not in self.score_texts:
+            names = ", ".join(self.score_texts)
+            raise RunError(f"curve_text is {self.curve_text!r}; choose one of the score_texts: {names}")
+        if not all(0 < at < 1 for at in self.curve_at):
+            raise RunError(f"curve_at is {list(self.curve_at)}; give fractions above 0 and below 1")
+
+    @classmethod
+    def from_dict(cls, job: Mapping[str, Any]) -> Job:
+        """Read a job as it comes from JSON.
+
+        Raises
+        ------
+        RunError
+            A key is unknown or missing, or a value has the wrong type or makes no sense.
+        ContestError
+            The clock policy does not hold together.
+        """
+        values = dict(_mapping(job, "job"))
+        if "clock" in values:
+            values["clock"] = ClockPolicy.from_dict(_mapping(values["clock"], "clock"))
+        if "knobs" in values:
+            values["knobs"] = _read(Knobs, values["knobs"], "knobs")
+        if "train_text" in values:
+            values["train_text"] = _read(Text, values["train_text"], "train_text")
+        if "score_texts" in values:
+            texts = _mapping(values["score_texts"], "score_texts")
+            values["score_texts"] = {name: _read(Text, t, f"score_texts.{name}") for name, t in texts.items()}
+        if isinstance(values.get("curve_at"), list | tuple):
+            values["curve_at"] = tuple(_typed("float", at, "curve_at") for at in values["curve_at"])
+        return _read(cls, values, "job")
+
+
+@dataclass(frozen=True)
+class ClockReading:
+    """Where the time of a run went; seconds of the monotonic clock except where the policy decides.
+
+    Attributes
+    ----------
+    startup_s, eval_s, wall_s
+        Before the charged clock started; scoring; everything.
+    train_charged_s
+        Charged by the contest's policy.
+    core_share
+        CPU seconds over wall seconds of the training part; well below 1 on a busy machine.
+    load_1m
+        Load average of the machine at the end.
+    last_step_s, longest_step_s
+        Charged seconds of single steps.
+    """
+
+    startup_s: float
+    train_charged_s: float
+    eval_s: float
+    wall_s: float
+    core_share: float
+    load_1m: float
+    last_step_s: float
+    longest_step_s: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a finished run measured; `to_dict` gives the JSON of the ``result`` event.
+
+    Attributes
+    ----------
+    steps, tokens
+        Optimizer steps completed, and the training tokens they saw.
+    step_times
+        Per batch phase: count, median_s, mean_s, p95_s, of charged seconds.
+    scores
+        Per text: bpb, nats (summed over the text), bytes (scored), tokens.
+    curves
+        ``loss``: [step, charged_s, loss_nats]; ``bpb``: [step, charged_s, bpb].
+    weights_sha256
+        Over names and bytes of the parameters, in state-dict order.
+    """
+
+    steps: int
+    tokens: int
+    clock: ClockReading
+    step_times: dict[str, dict[str, float]]
+    scores: dict[str, dict[str, float]]
+    curves: dict[str, list[list[float]]]
+    weights_sha256: str
+    peak_memory_bytes: int
+    parameters: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return nested dictionaries and lists of numbers and strings."""
+        return dataclasses.asdict(self)
+
+
+def _mapping(value: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise RunError(f"{name} is {value!r}; it is an object with named values")
+    return value
+
+
+def _read(record: type[Record], values: Any, name: str) -> Record:
+    values = _mapping(values, name)
+    fields = {field.name: str(field.type) for field in dataclasses.fields(record)}  # type: ignore[arg-type]
+    if unknown := sorted(str(key) for key in set(values) - set(fields)):
+        raise RunError(f"{name} has unknown keys: {', '.join(unknown)}; allowed: {', '.join(fields)}")
+    if missing := sorted(set(fields) - set(values)):
+        raise RunError(f"{name} lacks {', '.join(missing)}; a job is complete, with every default filled in")
+    return record(**{key: _typed(kind, values[key], f"{name}.{key}") for key, kind in fields.items()})
+
+
+def _typed(kind: str, value: Any, name: str) -> Any:
+    """Check a JSON scalar against an annotation; a whole number may stand for a float, nothing else bends."""
+    if kind.endswith(" | None") and value is None:
+        return None
+    kind = kind.removesuffix(" | None")
+    if kind == "float" and type(value) is int:
+        value = float(value)
+    scalars = {"int": int, "float": float, "str": str, "bool": bool}
+    if kind in scalars and type(value) is not scalars[kind]:
+        raise RunError(f"{name} is {value!r}; it is of type {kind}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise RunError(f"{name} is {value!r}; give a finite number")
+    if kind.startswith("tuple") and not isinstance(value, tuple):
+        raise RunError(f"{name} is {value!r}; it is a list of numbers")
+    return value
