@@ -1,0 +1,227 @@
+"""The dataset below data/: its files, what of it is missing here, and its runs as a table.
+
+A fresh clone has data.dvc but no data/. A pipeline on half a dataset would silently commit the
+half, so everything that computes asks `missing` first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ffsim import jsonio, records
+from ffsim.errors import ProjectError, RecordError
+from ffsim.identity import Index
+from ffsim.project import DATA, Project
+from ffsim.records import Run, Upload
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+POINTER = f"{DATA}.dvc"
+STORE = "dvcstore"
+
+
+def run_files(project: Project, contest: str) -> list[Path]:
+    """The files of a contest's runs, sorted by name."""
+    return sorted(project.folder("runs", contest).glob("*.json"))
+
+
+def load_runs(project: Project, contest: str) -> list[Run]:
+    """The runs of a contest, sorted by id.
+
+    Raises
+    ------
+    RecordError
+        If a file is not a run record.
+    """
+    return [records.read_run(path) for path in run_files(project, contest)]
+
+
+def load_uploads(project: Project, contest: str) -> list[Upload]:
+    """The uploads of a contest in the order of their submission.
+
+    Raises
+    ------
+    RecordError
+        If a file is not an upload record.
+    """
+    folder = project.folder("uploads", contest)
+    uploads = [records.read_upload(path) for path in sorted(folder.glob("*.json"))]
+    return sorted(uploads, key=lambda upload: (upload.submitted_utc, upload.name))
+
+
+def find_run(project: Project, run_id: str) -> tuple[Run, Path]:
+    """A run by id, of the dataset, of one's own records in runs/, or of rehearsed/.
+
+    Raises
+    ------
+    RecordError
+        If there is none.
+    """
+    if records.RUN_ID.fullmatch(run_id):
+        for name in project.contest_names():
+            path = project.folder("runs", name) / f"{run_id}.json"
+            if path.is_file():
+                return records.read_run(path), path
+        own = project.outbox / f"{run_id}.json"
+        if own.is_file():
+            return records.read_run(own), own
+        for path in sorted(project.rehearsed.glob("*.json")):
+            run = records.read_run(path)
+            if run.run_id == run_id:
+                return run, path
+    raise RecordError(f"no run {run_id[:80]!r} in data/runs, runs/ or rehearsed/; `ffsim runs` lists them")
+
+
+def index(project: Project) -> Index:
+    """Ids and contents of every run of the dataset; on a partial clone the listing's ids."""
+    found = Index()
+    for name in listing(project):
+        parts = Path(name).parts
+        if len(parts) == 3 and parts[0] == "runs" and name.endswith(".json"):
+            found.ids[Path(name).stem.casefold()] = Path(name).stem
+    for contest in project.contest_names():
+        for path in run_files(project, contest):
+            document = json.loads(path.read_bytes())
+            found.add(document)
+    return found
+
+
+def listing(project: Project, revision: str | None = None) -> dict[str, str]:
+    """What data.dvc lists: path below data/ -> MD5 of the content.
+
+    Parameters
+    ----------
+    project
+        The project; nothing needs to be pulled.
+    revision
+        A git revision (default: the working tree).
+
+    Raises
+    ------
+    ProjectError
+        If the listing's object is in neither the cache nor the embedded store.
+    """
+    text = _pointer(project, revision)
+    if text is None:
+        return {}
+    md5 = directory_md5(text)
+    if md5 is None:
+        return {}
+    blob = _object(project, md5, revision)
+    if blob is None:
+        raise ProjectError(f"the listing {md5} of {POINTER} is in no store; fetch it with `dvc fetch data`")
+    return {str(entry["relpath"]): str(entry["md5"]) for entry in json.loads(blob)}
+
+
+def missing(project: Project, revision: str | None = None) -> list[str]:
+    """Paths below data/ that data.dvc lists (here or at a revision) and that are not on disk."""
+    return [path for path in listing(project, revision) if not (project.data / path).is_file()]
+
+
+def require_complete(project: Project) -> None:
+    """Refuse to compute on a dataset that is not all there.
+
+    Raises
+    ------
+    ProjectError
+        With how many entries are missing and how to get them.
+    """
+    lost = missing(project)
+    if lost:
+        raise ProjectError(f"{len(lost)} files of the dataset are not here (e.g. {lost[0]}); run `dvc pull data`")
+    if project.git("rev-parse", "--verify", "-q", "HEAD", check=False):
+        lost = missing(project, "HEAD")
+        if lost:
+            raise ProjectError(
+                f"the dataset lost {len(lost)} entries against HEAD (e.g. {lost[0]}); "
+                f"restore them: git checkout HEAD -- {POINTER} && dvc pull data"
+            )
+
+
+def directory_md5(pointer: str) -> str | None:
+    """The MD5 (``....dir``) that the text of a .dvc file names, or None."""
+    import yaml
+
+    document = yaml.safe_load(pointer)
+    outs = document.get("outs") if isinstance(document, dict) else None
+    md5 = outs[0].get("md5") if outs else None
+    return str(md5) if md5 and str(md5).endswith(".dir") else None
+
+
+def store_path(md5: str) -> str:
+    """Path of an object in the embedded store, relative to the project."""
+    return f"{STORE}/files/md5/{md5[:2]}/{md5[2:]}"
+
+
+def _pointer(project: Project, revision: str | None) -> str | None:
+    if revision is not None:
+        return project.git("show", f"{revision}:{POINTER}", check=False)
+    path = project.root / POINTER
+    return path.read_text() if path.is_file() else None
+
+
+def _object(project: Project, md5: str, revision: str | None) -> str | None:
+    for place in (project.root / store_path(md5), project.root / ".dvc/cache/files/md5" / md5[:2] / md5[2:]):
+        if place.is_file():
+            return place.read_text()
+    return project.git("show", f"{revision or 'HEAD'}:{store_path(md5)}", check=False)
+
+
+def table(runs: Sequence[Run]) -> pd.DataFrame:
+    """The runs as a frame: one row a run, scalar fields as dotted columns, in a fixed order."""
+    import pandas as pd
+
+    rows = [flat(run) for run in runs]
+    columns = sorted({column for row in rows for column in row})
+    return pd.DataFrame({column: [row.get(column) for row in rows] for column in columns})
+
+
+def flat(record: Run | Upload) -> dict[str, Any]:
+    """The scalar fields of a record by dotted path; curves and lists are left out."""
+    result: dict[str, Any] = {}
+
+    def walk(prefix: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                walk(f"{prefix}.{key}" if prefix else key, inner)
+        elif not isinstance(value, list | tuple):
+            result[prefix] = value
+
+    walk("", records.as_json(record))
+    return result
+
+
+def texts_problems(project: Project, contest_texts: Iterable[tuple[str, Any]]) -> list[str]:
+    """What is wrong with a contest's texts on disk; empty if each is there with its hash."""
+    problems = []
+    for name, text in contest_texts:
+        path = project.texts / text.path
+        if not path.is_file():
+            problems.append(f"text {name}: {DATA}/texts/{text.path} is not here; run `dvc pull data`")
+        elif jsonio.sha256_file(path) != text.sha256:
+            problems.append(f"text {name}: {DATA}/texts/{text.path} is not the contest's text (sha256 differs)")
+    return problems
+
+
+def uploads_problems(uploads: Sequence[Upload], runs: Sequence[Run]) -> list[str]:
+    """What is wrong between uploads and runs: a missing rehearsal, another artifact, seed or order."""
+    by_id = {run.run_id: run for run in runs}
+    problems = []
+    for upload in uploads:
+        run = by_id.get(upload.run_id)
+        if run is None:
+            problems.append(f"upload {upload.name}: its rehearsal {upload.run_id} is not in the dataset")
+        elif (run.artifact_sha256, run.seed, run.order) != (
+            upload.artifact_sha256,
+            upload.seed,
+            upload.order,
+        ):
+            problems.append(f"upload {upload.name}: artifact, seed or order differ from rehearsal {upload.run_id}")
+        scored_by = upload.official.run_id
+        if scored_by is not None and scored_by not in by_id:
+            problems.append(f"upload {upload.name}: its official run {scored_by} is not in the dataset")
+    return problems

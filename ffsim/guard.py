@@ -1,0 +1,169 @@
+"""The guard at the dataset's door: records are foreign data until every check has passed.
+
+In this order: strict JSON, the contract, identity. Every violation of every record is reported at
+once, one line each, and nothing is stored if there is one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ffsim import contest as contests
+from ffsim import contract, identity, jsonio, records
+from ffsim.contest import Contest
+from ffsim.errors import ContestError, RecordError
+from ffsim.identity import Index
+from ffsim.project import Project
+from ffsim.shape import Violation, show
+
+MAX_BYTES = 4_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A record to be judged: where it came from, and its bytes."""
+
+    name: str
+    blob: bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What the guard says of a set of records.
+
+    Parameters
+    ----------
+    runs
+        The records that passed, as JSON values.
+    violations
+        Of the others.
+    unverified
+        Run id -> rules that could not be checked, because the record lacks their inputs.
+    """
+
+    runs: list[dict[str, Any]]
+    violations: list[Violation]
+    unverified: dict[str, list[str]]
+
+
+def sources(paths: Sequence[str], stdin: Iterable[bytes] = ()) -> Iterator[Source]:
+    """The records of files, of every ``*.json`` of folders, and of standard input (``-``).
+
+    Raises
+    ------
+    RecordError
+        If a path is not there or a folder holds no record.
+    """
+    for name in paths:
+        path = Path(name)
+        if name == "-":
+            yield Source("standard input", b"".join(stdin))
+        elif path.is_dir():
+            files = sorted(path.glob("*.json"))
+            if not files:
+                raise RecordError(f"{name}: no *.json in this folder")
+            yield from (Source(file.name, _read(file)) for file in files)
+        else:
+            yield Source(path.name, _read(path))
+
+
+def judge(
+    project: Project, given: Iterable[Source], index: Index | None = None, *, refuse_official: bool = False
+) -> Verdict:
+    """Hold run records against everything that can be checked before a model is asked.
+
+    Parameters
+    ----------
+    project
+        Whose contests, contracts and runs count.
+    given
+        The records.
+    index
+        The runs that the dataset holds (default: read them).
+    refuse_official
+        Whether a run of kind official is refused: a contributor cannot speak for the organiser.
+    """
+    violations: list[Violation] = []
+    parsed: list[tuple[str, dict[str, Any]]] = []
+    labels: set[str] = set()
+    for source in given:
+        label = source.name
+        try:
+            document = _parse(source)
+        except RecordError as error:
+            violations.append(Violation(label, "", "", "json", str(error).removeprefix(f"{label}: "), ""))
+            continue
+        run_id = document.get("run_id")
+        if isinstance(run_id, str) and records.RUN_ID.fullmatch(run_id) and run_id not in labels:
+            label = run_id
+        while label in labels:
+            label += "'"
+        labels.add(label)
+        parsed.append((label, document))
+
+    known = index
+    passed: list[dict[str, Any]] = []
+    unverified: dict[str, list[str]] = {}
+    for contest, members in _by_contest(project, parsed, violations):
+        from ffsim import schema  # pandera: only when there is something to check
+
+        report = schema.check(contract.load("run", project.schemas), contest, members)
+        violations += report.violations
+        broken = {violation.record for violation in report.violations}
+        if known is None:
+            from ffsim import dataset
+
+            known = dataset.index(project)
+        for label, document in members:
+            if label in broken:
+                continue
+            found = identity.check(label, document, contest, known)
+            if refuse_official and document["kind"] == "official":
+                fix = "official runs enter with `ffsim official`"
+                found.append(Violation(label, "kind", "'official'", "official", "is the organiser's", fix))
+            violations += found
+            if not found:
+                known.add(document)
+                passed.append(document)
+                if label in report.unverified:
+                    unverified[label] = report.unverified[label]
+    return Verdict(passed, violations, unverified)
+
+
+def _by_contest(
+    project: Project, parsed: list[tuple[str, dict[str, Any]]], violations: list[Violation]
+) -> Iterator[tuple[Contest, list[tuple[str, dict[str, Any]]]]]:
+    groups: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    names = project.contest_names()
+    for label, document in parsed:
+        name = document.get("contest")
+        if isinstance(name, str) and name in names:
+            groups.setdefault(name, []).append((label, document))
+        else:
+            fix = f"this project has {', '.join(names)}"
+            violations.append(Violation(label, "contest", show(name), "contest", "is no contest of this project", fix))
+    for name, members in groups.items():
+        try:
+            yield contests.load(name, project.contests), members
+        except ContestError as error:
+            violations += [Violation(label, "contest", name, "contest", str(error), "") for label, _ in members]
+
+
+def _parse(source: Source) -> dict[str, Any]:
+    if len(source.blob) > MAX_BYTES:
+        raise RecordError(f"{source.name}: {len(source.blob):,} bytes; a record has at most {MAX_BYTES:,}")
+    document = jsonio.loads(source.blob, where=source.name)
+    if not isinstance(document, dict):
+        raise RecordError(f"{source.name}: a record is one JSON object; give one file a run")
+    return document
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as handle:
+            return handle.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read ({error.strerror}); check the path") from None

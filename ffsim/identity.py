@@ -1,0 +1,164 @@
+"""Identity checks of a run: what it says about itself, computed again.
+
+The contract has seen the types and ranges; here stand the checks that need the contest, the recipe
+hash, or the other runs of the dataset.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ffsim import recipe as recipes
+from ffsim import records
+from ffsim.contest import Contest
+from ffsim.shape import Violation, show
+
+# Steps are timed one by one; their sum and the charged total differ by what lies between two steps.
+CHARGED_TOLERANCE = 0.02
+
+
+@dataclasses.dataclass
+class Index:
+    """What the dataset holds already: run ids without case, and contents, each -> the run's id."""
+
+    ids: dict[str, str] = dataclasses.field(default_factory=dict)
+    contents: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def add(self, run: Mapping[str, Any]) -> None:
+        """Enter a run (JSON values)."""
+        self.ids[str(run["run_id"]).casefold()] = str(run["run_id"])
+        self.contents[records.content_hash(dict(run))] = str(run["run_id"])
+
+
+Finding = tuple[str, Any, str, str, str]  # field, value, rule, message, fix
+
+
+def check(label: str, run: Mapping[str, Any], contest: Contest, index: Index) -> list[Violation]:
+    """Every identity rule that a run breaks.
+
+    Parameters
+    ----------
+    label
+        Names the run in messages.
+    run
+        The record as JSON values; it has passed the contract.
+    contest
+        Its contest.
+    index
+        The runs it must differ from.
+    """
+    rules: tuple[Callable[[Mapping[str, Any], Contest], list[Finding]], ...] = (
+        _recipe,
+        _budget,
+        _host,
+        _steps,
+        _scores,
+    )
+    findings = _unique(run, index) + [finding for rule in rules for finding in rule(run, contest)]
+    return [Violation(label, field, show(value), rule, message, fix) for field, value, rule, message, fix in findings]
+
+
+def _unique(run: Mapping[str, Any], index: Index) -> list[Finding]:
+    run_id = str(run["run_id"])
+    found: list[Finding] = []
+    if run_id.casefold() in index.ids:
+        twin = index.ids[run_id.casefold()]
+        found.append(("run_id", run_id, "unique_id", f"is taken by {twin}", "choose another id (case does not count)"))
+    twin = index.contents.get(records.content_hash(dict(run)), "")
+    if twin and twin.casefold() != run_id.casefold():
+        found.append(("run_id", run_id, "duplicate", f"has the same content as {twin}", "add each run once"))
+    return found
+
+
+def _recipe(run: Mapping[str, Any], contest: Contest) -> list[Finding]:
+    found: list[Finding] = [
+        (f"knobs.{name}", run["knobs"][name], "knob", words, f"{contest.knobs[name].about}")
+        for name, words in contest.knobs.problems(run["knobs"])
+        if name in contest.knobs
+    ]
+    if found:
+        return found
+    expected = recipes.hash_of(contest, run["knobs"])
+    if run["recipe"]["hash"] != expected:
+        fix = f"the knobs hash to {expected[:12]}...; correct the knobs or the hash"
+        found.append(
+            (
+                "recipe.hash",
+                run["recipe"]["hash"][:12] + "...",
+                "recipe_hash",
+                "is not the hash of the knobs",
+                fix,
+            )
+        )
+    version = run["trainer_version"]
+    if contest.era(version) is not None:
+        knobs = contest.knobs.normal(run["knobs"])
+        if run["artifact_sha256"] != recipes.artifact_of(contest.name, knobs, version):
+            fix = "rehearse this recipe with this trainer version, and add the record that it wrote"
+            message = "is not the hash of this recipe and trainer version"
+            found.append(("artifact_sha256", run["artifact_sha256"][:12] + "...", "artifact", message, fix))
+    return found
+
+
+def _budget(run: Mapping[str, Any], contest: Contest) -> list[Finding]:
+    budget, limit, kind = run["budget_s"], run["step_limit"], run["kind"]
+    if (budget is None) == (limit is None):
+        fix = "set one of them: budget_s for a run under the clock, step_limit for a fixed number of steps"
+        return [("budget_s", budget, "budget", "needs exactly one of budget_s and step_limit", fix)]
+    if kind in {"rehearsal", "official"} and budget != contest.budget_s:
+        fix = f"a run of another budget or of a step count has the kind screen; the budget is {contest.budget_s:g} s"
+        return [("budget_s", budget, "budget", f"is not the contest's budget in a run of kind {kind}", fix)]
+    if kind == "screen" and budget == contest.budget_s:
+        return [("kind", kind, "budget", "is a run of the full budget", "set the kind to rehearsal")]
+    return []
+
+
+def _host(run: Mapping[str, Any], contest: Contest) -> list[Finding]:
+    expected = contest.host_block(dict(run["host"]))
+    if run["host"]["block"] != expected:
+        fix = f"the fingerprint belongs to the block {expected}"
+        return [("host.block", run["host"]["block"], "host_block", "is not the block of the fingerprint", fix)]
+    return []
+
+
+def _steps(run: Mapping[str, Any], contest: Contest) -> list[Finding]:
+    phases: Mapping[str, Mapping[str, Any]] = run["step_times"]
+    found: list[Finding] = []
+    if run["status"] != "finished":
+        return found
+    if phases:
+        counted = sum(phase["count"] for phase in phases.values())
+        if counted != run["steps"]:
+            fix = f"the step times count {counted}; steps are optimizer updates completed (last index + 1)"
+            found.append(("steps", run["steps"], "steps_counted", "is not the number of timed steps", fix))
+        timed = sum(phase["count"] * phase["mean_s"] for phase in phases.values())
+        charged = run["clock"]["train_charged_s"]
+        if charged is not None and abs(timed - charged) > CHARGED_TOLERANCE * charged:
+            fix = f"steps x mean step time is {timed:.4g} s; give charged seconds of training in both"
+            message = "does not fit the step times"
+            found.append(("clock.train_charged_s", charged, "charged_time", message, fix))
+    expected = run["steps"] * contest.step_tokens(run["knobs"])
+    if run["tokens"] is not None and len(contest.phases) == 1 and run["tokens"] != expected:
+        fix = f"{run['steps']} steps of this recipe are {expected} tokens"
+        found.append(("tokens", run["tokens"], "tokens", "is not steps x tokens of a step", fix))
+    return found
+
+
+def _scores(run: Mapping[str, Any], contest: Contest) -> list[Finding]:
+    found: list[Finding] = []
+    role = "official" if run["kind"] == "official" else "rehearsal"
+    if run["status"] == "finished" and contest.text(role) not in run["scores"]:
+        name = contest.text(role)
+        found.append((f"scores.{name}", "", "scored", "is missing in a finished run", f"score the text {name}"))
+    for name, score in run["scores"].items():
+        size = contest.texts[name].bytes
+        if score["bytes"] is not None and not 0.99 * size <= score["bytes"] <= size:
+            fix = f"the text {name} has {size} bytes; count bytes, not tokens or characters"
+            found.append((f"scores.{name}.bytes", score["bytes"], "text_bytes", "is not the size of the text", fix))
+        floor = contest.metric.impossible_below_bpb
+        if score["bpb"] < floor:
+            fix = f"bits per byte below {floor:g} is beyond this contest; check the unit and the text"
+            found.append((f"scores.{name}.bpb", score["bpb"], "impossible", "is impossibly good", fix))
+    return found

@@ -1,0 +1,161 @@
+"""The shape of a record before it becomes a row: types, missing and unknown fields.
+
+Types are checked on the JSON values themselves, because a data frame coerces: 10.7 steps would
+become 10, "3" would become 3, true would become 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from typing import Any
+
+from ffsim.contract import Column
+
+INT64_MAX = 2**63 - 1
+SCALARS = {"str", "int", "float", "bool"}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
+_MAX_POINTS = 2000
+
+
+@dataclasses.dataclass(frozen=True)
+class Violation:
+    """One broken rule of one record.
+
+    Parameters
+    ----------
+    record
+        The record's id, or the file it came from.
+    field
+        Dotted path of the field; empty where it is about the whole record.
+    value
+        The value as shown to people, cut to 60 characters.
+    rule
+        Name of the rule.
+    message
+        What is wrong, in words.
+    fix
+        What to do.
+    """
+
+    record: str
+    field: str
+    value: str
+    rule: str
+    message: str
+    fix: str
+
+    def line(self) -> str:
+        """The violation in one line."""
+        what = f"{self.field} = {self.value}" if self.field and self.value else self.field
+        head = f"{self.record}: {what}: " if what else f"{self.record}: "
+        text = f"{head}{self.message} [{self.rule}]" + (f"; {self.fix}" if self.fix else "")
+        # Record names and keys are foreign: no line break or terminal code comes through.
+        return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def show(value: Any) -> str:
+    """A value for a message: its repr, cut; a number of numpy as the number it is."""
+    text = repr(value.item() if hasattr(value, "item") else value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def flatten(document: dict[str, Any], columns: dict[str, Column]) -> dict[str, Any]:
+    """Dotted path -> value; a declared column is a leaf, also when it holds a list or an object."""
+    parents = {path[:i] for path in columns for i, char in enumerate(path) if char == "."}
+    flat: dict[str, Any] = {}
+    stack: list[tuple[str, Any]] = [("", document)]
+    while stack:
+        prefix, value = stack.pop()
+        if isinstance(value, dict) and prefix not in columns and (not prefix or prefix in parents):
+            stack += [(f"{prefix}.{key}" if prefix else str(key), inner) for key, inner in value.items()]
+        else:
+            flat[prefix] = value
+    return flat
+
+
+def check(record: str, flat: dict[str, Any], columns: dict[str, Column]) -> tuple[dict[str, Any], list[Violation]]:
+    """Sort a flat record into a row of well-typed values and what is wrong with the rest.
+
+    Returns
+    -------
+    tuple
+        (row: every column's value, null where it is missing or of a wrong type; violations).
+    """
+    found = [_unknown(record, path, value, columns) for path, value in flat.items() if path not in columns]
+    row: dict[str, Any] = {}
+    for path, column in columns.items():
+        value = flat.get(path)
+        row[path] = None
+        if path not in flat:
+            if not column.optional:
+                found.append(Violation(record, path, "", "missing", "is missing", f"add it: {column.remedy()}"))
+        elif value is None:
+            if not column.nullable:
+                found.append(Violation(record, path, "null", "null", "must not be null", column.remedy()))
+        elif words := _type_problem(value, column):
+            found.append(Violation(record, path, show(value), "type", words, column.remedy()))
+        else:
+            row[path] = float(value) if column.dtype == "float" else value
+    return row, found
+
+
+def _unknown(record: str, path: str, value: Any, columns: dict[str, Column]) -> Violation:
+    near = difflib.get_close_matches(path, columns, n=1)
+    fix = f"did you mean {near[0]}?" if near else "remove it"
+    return Violation(record, show(path)[1:-1], show(value), "unknown_field", "is no field of this contract", fix)
+
+
+def _type_problem(value: Any, column: Column) -> str | None:
+    if column.dtype == "knob":
+        return None if isinstance(value, bool | int | float | str) else "must be a plain value"
+    if column.dtype == "bool":
+        return None if isinstance(value, bool) else "must be true or false"
+    if column.dtype == "str":
+        return None if isinstance(value, str) else "must be text"
+    if column.dtype == "int":
+        if isinstance(value, bool) or not isinstance(value, int):
+            return "must be a whole number"
+        return None if abs(value) <= INT64_MAX else "is beyond 64 bits"
+    if column.dtype == "float":
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return "must be a number"
+        return None if abs(value) <= 1e300 else "is beyond what can be measured"
+    return _collection_problem(value, column.dtype)
+
+
+def _collection_problem(value: Any, dtype: str) -> str | None:
+    if dtype == "strings":
+        ok = (
+            isinstance(value, dict)
+            and len(value) <= 100
+            and all(isinstance(v, str) and len(k) <= 80 and len(v) <= 400 for k, v in value.items())
+        )
+        return None if ok else "must be an object of short texts"
+    if dtype == "names":
+        ok = (
+            isinstance(value, list)
+            and len(value) <= 10_000
+            and all(isinstance(v, str) and _NAME.fullmatch(v) for v in value)
+        )
+        return None if ok else "must be a list of ids"
+    return _curve_problem(value)
+
+
+def _curve_problem(value: Any) -> str | None:
+    if not isinstance(value, list) or len(value) > _MAX_POINTS:
+        return f"must be a list of at most {_MAX_POINTS} points"
+    last = -1
+    for point in value:
+        numbers = (
+            isinstance(point, list)
+            and len(point) == 3
+            and all(isinstance(v, int | float) and not isinstance(v, bool) and abs(v) <= 1e300 for v in point)
+        )
+        if not numbers or not isinstance(point[0], int):
+            return "must be a list of [step, charged_s, value]"
+        if point[0] <= last:
+            return "steps must increase"
+        last = point[0]
+    return None

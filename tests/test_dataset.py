@@ -1,0 +1,105 @@
+"""The dataset on disk: what is there, what is missing, what two records may not both be."""
+
+from __future__ import annotations
+
+import shutil
+
+import factories
+import pytest
+
+from ffsim import dataset, records
+from ffsim.errors import ProjectError, RecordError
+from ffsim.project import Project
+
+
+def _write(project: Project, *runs: dict[str, object]) -> None:
+    for run in runs:
+        factories.write(project.folder("runs", "mini") / f"{run['run_id']}.json", run)
+
+
+def test_runs_are_loaded_in_the_order_of_their_ids(project: Project) -> None:
+    contest = project.contest()
+    _write(project, factories.run(contest, "b"), factories.run(contest, "a", bpb=2.6))
+    assert [run.run_id for run in dataset.load_runs(project, "mini")] == ["a", "b"]
+
+
+def test_a_damaged_file_of_the_dataset_is_named(project: Project) -> None:
+    _write(project, factories.run(project.contest()) | {"steps": "many"})
+    with pytest.raises(RecordError, match=r"base-s1\.json.*steps"):
+        dataset.load_runs(project, "mini")
+
+
+def test_the_listing_needs_no_pull(dvc_project: Project) -> None:
+    shutil.rmtree(dvc_project.data)
+    shutil.rmtree(dvc_project.root / ".dvc/cache")
+    listing = dataset.listing(dvc_project)
+    assert "texts/mini/train.txt" in listing
+    assert set(dataset.missing(dvc_project)) == set(listing)
+
+
+def test_a_partial_dataset_is_refused(dvc_project: Project) -> None:
+    dataset.require_complete(dvc_project)
+    (dvc_project.data / "recipes/mini/base.yaml").unlink()
+    with pytest.raises(ProjectError, match=r"1 files of the dataset are not here.*dvc pull data"):
+        dataset.require_complete(dvc_project)
+
+
+def test_entries_lost_against_head_are_refused(dvc_project: Project) -> None:
+    """What `dvc add data` on a partial clone does: data.dvc itself shrinks without a word."""
+    import subprocess
+
+    (dvc_project.data / "recipes/mini/base.yaml").unlink()
+    subprocess.run(["dvc", "add", "-q", "data"], cwd=dvc_project.root, check=True)
+    assert dataset.missing(dvc_project) == []
+    with pytest.raises(ProjectError, match=r"lost 1 entries against HEAD.*base.yaml"):
+        dataset.require_complete(dvc_project)
+
+
+def test_find_run_never_leaves_its_folders(project: Project) -> None:
+    factories.write(project.root / "data/secret.json", factories.run(project.contest(), "secret"))
+    for name in ("../../secret", "../secret", "", "x" * 200):
+        with pytest.raises(RecordError, match="no run"):
+            dataset.find_run(project, name)
+
+
+def test_find_run_looks_in_the_dataset_the_outbox_and_rehearsed(project: Project) -> None:
+    contest = project.contest()
+    _write(project, factories.run(contest, "in-data"))
+    factories.write(project.outbox / "own.json", factories.run(contest, "own"))
+    factories.write(project.rehearsed / "mini.json", factories.run(contest, "candidate"))
+    for name in ("in-data", "own", "candidate"):
+        assert dataset.find_run(project, name)[0].run_id == name
+
+
+def test_the_table_has_one_row_a_run_and_dotted_columns(laptop: object, project: Project) -> None:
+    contest = project.contest()
+    runs = [records.run_from(factories.run(contest, name), where="x") for name in ("a", "b")]
+    table = dataset.table(runs)
+    assert list(table["run_id"]) == ["a", "b"]
+    assert {"knobs.lr", "clock.train_charged_s", "scores.public.bpb", "step_times.1.mean_s"} <= set(table.columns)
+
+
+def test_an_upload_of_another_artifact_is_a_problem(project: Project) -> None:
+    contest = project.contest()
+    run = factories.run(contest)
+    loaded = [records.run_from(run, where="x")]
+
+    def problems(**changes: object) -> list[str]:
+        upload = records.upload_from(factories.upload(contest, "u", run, 2.5, **changes), where="x")
+        return dataset.uploads_problems([upload], loaded)
+
+    assert problems() == []
+    assert "artifact, seed or order differ" in problems(seed=2)[0]
+    assert "not in the dataset" in problems(run_id="gone")[0]
+    assert "official run gone is not" in problems(official__run_id="gone")[0]
+
+
+def test_a_changed_text_is_noticed(project: Project) -> None:
+    contest = project.contest()
+    assert dataset.texts_problems(project, contest.texts.items()) == []
+    (project.texts / "mini/public.txt").write_bytes(b"x" * 3000)
+    (project.texts / "mini/hidden.txt").unlink()
+    found = dataset.texts_problems(project, contest.texts.items())
+    assert len(found) == 2
+    assert "sha256 differs" in found[0]
+    assert "dvc pull data" in found[1]
