@@ -1,0 +1,185 @@
+"""The organiser's side of an upload: the rehearsed artifact trained again and scored on the hidden text.
+
+An upload is bound to one rehearsal: its artifact, its seed and its order. Anything else would be
+another submission, and is refused.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ffsim import dataset, jsonio, recipe, records, rehearse, store
+from ffsim.contest import Contest
+from ffsim.errors import RecordError, RunError
+from ffsim.project import Project
+from ffsim.records import OfficialScore, Run, Upload
+from ffsim.rehearse import Event, Plan
+
+
+def open_upload(
+    project: Project,
+    name: str,
+    run_id: str,
+    contributor: str,
+    selected_from: Sequence[str] = (),
+    notes: str = "",
+) -> tuple[Contest, Run, Upload]:
+    """The upload of a rehearsal: a new one, or the one that waits under that name.
+
+    Raises
+    ------
+    RecordError
+        If the run is no finished rehearsal of the dataset, or the name is taken.
+    """
+    if not recipe.NAME.fullmatch(name):
+        raise RecordError(f"upload name {name[:60]!r}: use letters, digits, _ . and - (80 at most)")
+    rehearsal, path = dataset.find_run(project, run_id)
+    contest = project.contest(rehearsal.contest)
+    if path.parent != project.folder("runs", contest.name):
+        raise RecordError(f"run {run_id} is not in the dataset yet; add it first: ffsim add-run {path}")
+    if rehearsal.kind != "rehearsal" or rehearsal.status != "finished":
+        raise RecordError(
+            f"run {run_id} is a {rehearsal.status} {rehearsal.kind}; only a finished rehearsal is uploaded"
+        )
+    for other in selected_from:
+        dataset.find_run(project, other)
+    existing = project.folder("uploads", contest.name) / f"{name}.json"
+    if existing.is_file():
+        upload = records.read_upload(existing)
+        if upload.official.bpb is not None:
+            raise RecordError(
+                f"upload {name} has its official score already ({upload.official.bpb:.6f}); choose a name"
+            )
+        if upload.run_id != run_id:
+            raise RecordError(f"upload {name} waits for the score of {upload.run_id}, not of {run_id}")
+        return contest, rehearsal, upload
+    return contest, rehearsal, Upload(
+        name=name,
+        contest=contest.name,
+        contributor=contributor,
+        run_id=run_id,
+        recipe=rehearsal.recipe,
+        artifact_sha256=rehearsal.artifact_sha256,
+        seed=rehearsal.seed,
+        order=rehearsal.order,
+        selected_from=tuple(selected_from),
+        submitted_utc=records.utc_now(),
+        notes=notes,
+    )  # fmt: skip
+
+
+def play(
+    project: Project,
+    contest: Contest,
+    rehearsal: Run,
+    upload: Upload,
+    on_event: Callable[[Event], None] = lambda event: None,
+) -> tuple[Upload, Run]:
+    """Train the rehearsal's artifact again in a fresh process, score the hidden text, store both records.
+
+    Raises
+    ------
+    RunError
+        If this installation's trainer would make another artifact, or the run did not finish.
+    StoreError
+        If the dataset could not be changed.
+    """
+    from ffsim.train import TRAINER_VERSION
+
+    artifact = recipe.artifact_of(contest.name, contest.knobs.normal(rehearsal.knobs), TRAINER_VERSION)
+    if artifact != rehearsal.artifact_sha256:
+        raise RunError(
+            f"the artifact of {rehearsal.run_id} (trainer {rehearsal.trainer_version}) is not what trainer "
+            f"{TRAINER_VERSION} would run; rehearse it again, then upload that rehearsal"
+        )
+    run_id = rehearse.new_run_id(f"official-{upload.name}", rehearsal.seed, rehearsal.order)
+    out = project.outbox / f"{run_id}.json"
+    plan = Plan(
+        contest=contest,
+        recipe=recipe.make(contest, rehearsal.recipe.name, rehearsal.knobs),
+        kind="official",
+        seed=rehearsal.seed,
+        order=rehearsal.order,
+        out=out,
+        run_id=run_id,
+        budget_s=contest.budget_s,
+        device=rehearsal.host.device_requested,
+        contributor=upload.contributor,
+    )
+    run = rehearse.run(project, plan, on_event)
+    if run.status != "finished":
+        raise RunError(f"the official run is {run.status}: {run.message or 'see its log'}; its record is {out}")
+    bpb = run.scores[contest.text("official")].bpb
+    scored = _scored(upload, OfficialScore(bpb=bpb, host_block=run.host.block, run_id=run.run_id), records.utc_now())
+    _store(project, scored, run)
+    _discard(out)
+    return scored, run
+
+
+def wait(project: Project, upload: Upload) -> Upload:
+    """Store an upload that has no score yet."""
+    _store(project, upload, None)
+    return upload
+
+
+def receive(project: Project, upload: Upload, score: str, decimals: int | None, time: str | None) -> Upload:
+    """Store the score that a real organiser gave.
+
+    Parameters
+    ----------
+    project, upload
+        The upload as `open_upload` gave it.
+    score
+        bpb as published; the digits after its point are its rounding, unless `decimals` says otherwise.
+    decimals
+        Published decimals.
+    time
+        When it was scored, UTC, ``2026-11-30T18:30:00Z`` (default: now).
+
+    Raises
+    ------
+    RecordError
+        If the score or the time cannot be read.
+    """
+    try:
+        value = decimal.Decimal(score)
+        digits = -int(value.as_tuple().exponent) if value.is_finite() else -1
+    except (decimal.InvalidOperation, ValueError):
+        digits = -1
+    if digits < 1 or not 0 < value < 64:
+        raise RecordError(f"score {score[:40]!r}: give bits per byte as published, e.g. 2.6213")
+    if time is not None:
+        try:
+            dt.datetime.strptime(time, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=dt.UTC)
+        except ValueError:
+            raise RecordError(f"time {time[:40]!r}: write UTC as 2026-11-30T18:30:00Z") from None
+    official = OfficialScore(bpb=float(value), decimals=digits if decimals is None else decimals)
+    scored_utc = time or records.utc_now()
+    if scored_utc < upload.submitted_utc:
+        # A score that is entered later than it was given: the upload was made before it.
+        upload = msgspec.structs.replace(upload, submitted_utc=scored_utc)
+    scored = _scored(upload, official, scored_utc)
+    _store(project, scored, None)
+    return scored
+
+
+def _scored(upload: Upload, official: OfficialScore, scored_utc: str) -> Upload:
+    return msgspec.structs.replace(upload, official=official, scored_utc=scored_utc)
+
+
+def _store(project: Project, upload: Upload, run: Run | None) -> None:
+    files = {f"uploads/{upload.contest}/{upload.name}.json": jsonio.pretty(records.as_json(upload))}
+    if run is not None:
+        files[f"runs/{run.contest}/{run.run_id}.json"] = jsonio.pretty(records.as_json(run))
+    with store.locked(project):
+        store.add(project, files, replace=True)
+
+
+def _discard(out: Path) -> None:
+    """Remove the outbox copy of a record that the dataset holds now; the log stays."""
+    out.unlink(missing_ok=True)

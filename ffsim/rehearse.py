@@ -1,0 +1,382 @@
+"""A rehearsal: the trainer started cold in a process of its own, and the record of what it did.
+
+The record is on disk from the launch on, with the status ``cut_off`` and no score, and is replaced when
+the run ends: whatever happens in between, the attempt is not lost and never looks like a result. The
+trainer's own lines are streamed to a log beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+from ffsim import __version__, host, jsonio, recipe, records
+from ffsim.contest import Contest
+from ffsim.errors import RunError
+from ffsim.project import Project
+from ffsim.recipe import Recipe
+from ffsim.records import Kind, Run, StartKind
+
+Event = dict[str, Any]
+SHUTDOWN_S = 10.0  # from a request to end until the process group is killed
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What to run.
+
+    Parameters
+    ----------
+    contest, recipe
+        The recipe of that contest.
+    kind
+        ``rehearsal``, ``screen`` or ``official``.
+    seed, order
+        Initialisation and data order.
+    out
+        The record's file.
+    run_id
+        Its id; `new_run_id` makes one.
+    budget_s, steps
+        Charged seconds, or a fixed number of optimizer steps: exactly one.
+    device
+        A device of the contest's list.
+    start
+        State of the compile caches that is asked for; ``cold`` runs with fresh, empty cache folders.
+    contributor, consent, notes, control_of
+        As in the record.
+    """
+
+    contest: Contest
+    recipe: Recipe
+    kind: Kind
+    seed: int
+    order: int
+    out: Path
+    run_id: str
+    budget_s: float | None = None
+    steps: int | None = None
+    device: str = ""
+    start: StartKind = "cold"
+    contributor: str = "anonymous"
+    consent: bool = True
+    notes: str = ""
+    control_of: str | None = None
+
+
+def new_run_id(name: str, seed: int, order: int) -> str:
+    """An id that nobody else makes: recipe, seed, order, time and four random digits."""
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    return f"{name[:34]}-s{seed}o{order}-{stamp}-{secrets.token_hex(2)}"
+
+
+def run(project: Project, plan: Plan, on_event: Callable[[Event], None] = lambda event: None) -> Run:
+    """Train, score and write the record.
+
+    Parameters
+    ----------
+    project
+        Where texts, caches and logs lie.
+    plan
+        What to run.
+    on_event
+        Called with every event of the trainer: ``start``, ``step``, ``score``, ``result``, ``error``.
+
+    Returns
+    -------
+    Run
+        Also when it crashed or ran over: look at its `status`.
+
+    Raises
+    ------
+    RunError
+        If it cannot be started at all; then there is no record.
+    KeyboardInterrupt
+        After Ctrl-C or a termination signal; the record is written, with the status ``cut_off``.
+    """
+    draft = _draft(project, plan)
+    job = _job(project, plan)
+    jsonio.write_atomic(plan.out, jsonio.pretty(records.as_json(draft)))
+    folder = project.scratch / "jobs" / plan.run_id
+    folder.mkdir(parents=True, exist_ok=True)
+    log = plan.out.with_suffix(".log")
+    watch = _Watch(draft, plan)
+    try:
+        with (
+            _termination_as_interrupt(),
+            contextlib.closing(_events(project, plan, job, folder, log)) as events,
+        ):
+            for event in events:
+                watch.see(event)
+                on_event(event)
+        done = watch.finished(log)
+    except KeyboardInterrupt:
+        _write(plan.out, watch.unfinished("cut_off", "interrupted"))
+        raise
+    except RunError as error:
+        done = watch.unfinished("crashed", str(error))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    _write(plan.out, done)
+    return done
+
+
+def _draft(project: Project, plan: Plan) -> Run:
+    from ffsim.train import TRAINER_VERSION
+
+    device = plan.device or plan.contest.launch.devices[0]
+    if device not in plan.contest.launch.devices:
+        allowed = ", ".join(plan.contest.launch.devices)
+        raise RunError(f"device {device!r}: the contest {plan.contest.name} runs on {allowed}")
+    if plan.start != "cold":
+        raise RunError(f"start {plan.start}: a rehearsal starts cold, as the organiser's run does")
+    fingerprint = host.fingerprint(plan.contest, device, runtime=host.NO_RUNTIME)
+    return Run(
+        run_id=plan.run_id,
+        contest=plan.contest.name,
+        kind=plan.kind,
+        status="cut_off",
+        created_utc=records.utc_now(),
+        contributor=plan.contributor,
+        consent=plan.consent,
+        recipe=records.RecipeRef(name=plan.recipe.name, hash=plan.recipe.hash),
+        knobs=dict(plan.recipe.knobs),
+        trainer_version=TRAINER_VERSION,
+        artifact_sha256=recipe.artifact_of(plan.contest.name, plan.recipe.knobs, TRAINER_VERSION),
+        seed=plan.seed,
+        order=plan.order,
+        host=records.Host(**fingerprint),
+        start=records.Start(requested=plan.start, observed="unknown"),
+        budget_s=plan.budget_s,
+        step_limit=plan.steps,
+        clock=records.Clock(),
+        control_of=plan.control_of,
+        message="the process was killed before the run ended",
+        notes=plan.notes,
+        provenance=records.Provenance(tool_version=f"ffsim {__version__}", git_revision=project.revision()),
+    )
+
+
+def _job(project: Project, plan: Plan) -> dict[str, Any]:
+    contest = plan.contest
+    roles = {"train", "rehearsal", "official"} if plan.kind == "official" else {"train", "rehearsal"}
+    texts = {name: text for name, text in contest.texts.items() if text.role in roles}
+    for name, text in texts.items():
+        if not (project.texts / text.path).is_file():
+            raise RunError(f"text {name} (data/texts/{text.path}) is not here; run `dvc pull data`")
+    # The organiser scores once, at the end; a rehearsal is also scored on the way.
+    on_the_way = plan.kind != "official" and bool(contest.curve_at)
+    return {
+        "knobs": dict(plan.recipe.knobs),
+        "seed": plan.seed,
+        "order": plan.order,
+        "clock": contest.clock,
+        "budget_s": plan.budget_s,
+        "steps": plan.steps,
+        "train_text": texts[contest.text("train")].job(project.texts),
+        "score_texts": {n: t.job(project.texts) for n, t in texts.items() if t.role != "train"},
+        "curve_text": contest.text("rehearsal") if on_the_way else None,
+        "curve_at": list(contest.curve_at) if on_the_way else [],
+        "device": plan.device or contest.launch.devices[0],
+    }
+
+
+def _events(project: Project, plan: Plan, job: dict[str, Any], folder: Path, log: Path) -> Generator[Event, None, None]:
+    """Launch the trainer and yield its events; it and its children are gone when this returns."""
+    launch = plan.contest.launch
+    job_file = folder / "job.json"
+    jsonio.write_atomic(job_file, jsonio.pretty(job))
+    environment = {**os.environ, **launch.environment}
+    for name in launch.cache_folders:
+        cache = folder / "caches" / name
+        cache.mkdir(parents=True)
+        environment[name] = str(cache)
+    yield {"event": "caches", "observed": _observed(folder / "caches")}
+    with log.open("wb") as sink, (folder / "stderr").open("w+b") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, "-m", launch.trainer, str(job_file)],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            cwd=project.root,
+            start_new_session=True,  # a process group of its own, ended as a whole
+        )
+        limit_s = launch.wall_limit_factor * plan.budget_s if plan.budget_s is not None else None
+        with _ended(process, limit_s) as timed_out:
+            assert process.stdout is not None  # noqa: S101
+            for line in process.stdout:
+                sink.write(line)
+                sink.flush()
+                event = _parse(line)
+                if event is not None:
+                    yield event
+            code = process.wait()
+        if timed_out.is_set():
+            raise RunError(f"ended after {limit_s:.0f} s by the wall, {launch.wall_limit_factor:g} times its budget")
+        if code != 0:
+            stderr.seek(0)
+            said = stderr.read().decode(errors="replace").strip().splitlines()
+            yield {"event": "exit", "code": code, "stderr": said[-1][:200] if said else ""}
+
+
+@contextlib.contextmanager
+def _ended(process: subprocess.Popen[bytes], limit_s: float | None) -> Iterator[threading.Event]:
+    """End the whole process group on the way out, and after `limit_s` seconds by the wall."""
+    timed_out = threading.Event()
+
+    def expire() -> None:
+        timed_out.set()
+        _signal_group(process, signal.SIGKILL)
+
+    timer = threading.Timer(limit_s, expire) if limit_s is not None else None
+    if timer is not None:
+        timer.daemon = True
+        timer.start()
+    try:
+        yield timed_out
+    finally:
+        if timer is not None:
+            timer.cancel()
+        if process.poll() is None:
+            _signal_group(process, signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(SHUTDOWN_S)
+        _signal_group(process, signal.SIGKILL)
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def _signal_group(process: subprocess.Popen[bytes], which: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, which)
+
+
+@contextlib.contextmanager
+def _termination_as_interrupt() -> Iterator[None]:
+    """SIGTERM ends a run as Ctrl-C does: with a record."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_signal: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _parse(line: bytes) -> Event | None:
+    """An event of the trainer; other lines are only kept in the log."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
+
+
+def _observed(caches: Path) -> StartKind:
+    """Cold if there was nothing in any cache folder at launch."""
+    return "warm" if any(path.is_file() for path in caches.rglob("*")) else "cold"
+
+
+class _Watch:
+    """What has been seen of a run so far."""
+
+    def __init__(self, draft: Run, plan: Plan) -> None:
+        self.draft = draft
+        self.plan = plan
+        self.host = draft.host
+        self.observed: StartKind = "unknown"
+        self.result: Event | None = None
+        self.error = ""
+        self.points: list[tuple[int, float, float]] = []
+
+    def see(self, event: Event) -> None:
+        kind = event["event"]
+        if kind == "caches":
+            self.observed = event["observed"]
+        elif kind == "runtime":
+            facts = {key: value for key, value in event.items() if key not in {"event", "device_used"}}
+            device = self.host.device_requested
+            made = host.fingerprint(self.plan.contest, device, event.get("device_used", device), runtime=facts)
+            self.host = records.Host(**made)
+        elif kind == "step":
+            self.points.append((event["step"], event["charged_s"], event["loss_nats"]))
+        elif kind == "error":
+            self.error = str(event["message"])
+        elif kind == "exit":
+            self.error = self.error or f"exit code {event['code']}: {event['stderr']}"
+        elif kind == "result":
+            self.result = event
+
+    def unfinished(self, status: records.Status, message: str) -> Run:
+        """The record of a run without a result: no score, but the steps and the loss seen so far."""
+        last = self.points[-1] if self.points else None
+        return _replace(
+            self.draft,
+            host=self.host,
+            start=records.Start(requested=self.plan.start, observed=self.observed),
+            status=status,
+            message=message[:300],
+            steps=last[0] if last else None,
+            clock=records.Clock(train_charged_s=last[1] if last else None),
+            curves=records.Curves(loss=tuple(self.points)),
+        )
+
+    def finished(self, log: Path) -> Run:
+        """The record of a run that printed its result.
+
+        Raises
+        ------
+        RunError
+            If it printed none.
+        """
+        if self.error or self.result is None:
+            raise RunError(self.error or "the trainer ended without a result")
+        result = {key: value for key, value in self.result.items() if key != "event"}
+        merged = records.as_json(
+            _replace(
+                self.draft,
+                host=self.host,
+                start=records.Start(requested=self.plan.start, observed=self.observed),
+                provenance=records.Provenance(
+                    tool_version=self.draft.provenance.tool_version,
+                    git_revision=self.draft.provenance.git_revision,
+                    source_log_sha256=jsonio.sha256_file(log),
+                ),
+            )
+        )
+        merged |= {**result, "status": self._status(result), "message": None}
+        return records.run_from(merged, where="the trainer's result")
+
+    def _status(self, result: Event) -> records.Status:
+        clock, budget_s = result["clock"], self.plan.budget_s
+        over = budget_s is not None and clock["train_charged_s"] > budget_s + clock["last_step_s"]
+        return "over_budget" if over else "finished"
+
+
+def _replace(draft: Run, **changes: Any) -> Run:
+    import msgspec
+
+    return msgspec.structs.replace(draft, **changes)
+
+
+def _write(path: Path, record: Run) -> None:
+    jsonio.write_atomic(path, jsonio.pretty(records.as_json(record)))

@@ -1,0 +1,105 @@
+"""The organiser's side of an upload."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import factories
+import pytest
+
+from ffsim import dataset, jsonio, official, records, rehearse, store
+from ffsim.errors import RecordError, RunError
+from ffsim.project import Project
+from ffsim.rehearse import Plan
+
+
+def _stored(project: Project, **changes: Any) -> records.Run:
+    run = factories.run(project.contest(), **changes)
+    with store.locked(project):
+        store.add(project, {f"runs/mini/{run['run_id']}.json": jsonio.pretty(run)})
+    return records.run_from(run, where="x")
+
+
+def test_the_organiser_trains_the_rehearsals_own_seed_and_order_and_scores_hidden(dvc_project: Project) -> None:
+    contest = dvc_project.contest()
+    out = dvc_project.outbox / "r.json"
+    plan = Plan(
+        contest=contest, recipe=dvc_project.recipe(contest, "base"), kind="rehearsal", seed=5, order=6, out=out,
+        run_id="r", budget_s=contest.budget_s,
+    )  # fmt: skip
+    rehearsed = rehearse.run(dvc_project, plan)
+    with store.locked(dvc_project):
+        store.add(dvc_project, {"runs/mini/r.json": out.read_text()})
+    _, rehearsal, upload = official.open_upload(dvc_project, "first", "r", "tester")
+    upload, run = official.play(dvc_project, contest, rehearsal, upload)
+    assert (run.kind, run.seed, run.order) == ("official", 5, 6)
+    assert set(run.scores) == {"public", "hidden"}
+    assert run.artifact_sha256 == rehearsed.artifact_sha256
+    assert upload.official.bpb == run.scores["hidden"].bpb
+    assert upload.official.run_id == run.run_id
+    listing = dataset.listing(dvc_project)
+    assert {f"runs/mini/{run.run_id}.json", "uploads/mini/first.json"} <= set(listing)
+    with pytest.raises(RecordError, match="has its official score already"):
+        official.open_upload(dvc_project, "first", "r", "tester")
+
+
+def test_another_artifact_is_refused(dvc_project: Project) -> None:
+    rehearsal = _stored(dvc_project, artifact_sha256="0" * 64)
+    contest, rehearsal, upload = official.open_upload(dvc_project, "u", rehearsal.run_id, "tester")
+    with pytest.raises(RunError, match="is not what trainer t1 would run"):
+        official.play(dvc_project, contest, rehearsal, upload)
+    assert not list(dvc_project.outbox.glob("*"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"kind": "screen", "budget_s": 0.1}, "finished screen"),
+        ({"status": "crashed", "scores": {}}, "crashed rehearsal"),
+    ],
+)
+def test_only_a_finished_rehearsal_is_uploaded(dvc_project: Project, changes: dict[str, Any], words: str) -> None:
+    run = _stored(dvc_project, **changes)
+    with pytest.raises(RecordError, match=words):
+        official.open_upload(dvc_project, "u", run.run_id, "tester")
+
+
+def test_a_run_outside_the_dataset_names_the_remedy(dvc_project: Project) -> None:
+    factories.write(dvc_project.outbox / "own.json", factories.run(dvc_project.contest(), "own"))
+    with pytest.raises(RecordError, match="ffsim add-run"):
+        official.open_upload(dvc_project, "u", "own", "tester")
+    with pytest.raises(RecordError, match="upload name"):
+        official.open_upload(dvc_project, "../u", "own", "tester")
+
+
+def test_an_upload_waits_and_takes_the_score_it_receives(dvc_project: Project) -> None:
+    run = _stored(dvc_project)
+    other = _stored(dvc_project, run_id="other", bpb=2.8)
+    _, _, upload = official.open_upload(dvc_project, "u", run.run_id, "tester", [other.run_id], "hope")
+    official.wait(dvc_project, upload)
+    assert json.loads((dvc_project.data / "uploads/mini/u.json").read_text())["official"]["bpb"] is None
+    with pytest.raises(RecordError, match="waits for the score of base-s1"):
+        official.open_upload(dvc_project, "u", "other", "tester")
+    _, _, waiting = official.open_upload(dvc_project, "u", run.run_id, "tester")
+    scored = official.receive(dvc_project, waiting, "2.6210", None, "2026-11-29T10:00:00Z")
+    assert (scored.official.bpb, scored.official.decimals) == (2.621, 4)
+    assert scored.selected_from == ("other",)
+    assert scored.scored_utc == "2026-11-29T10:00:00Z"
+    assert scored.submitted_utc <= scored.scored_utc
+    assert records.read_upload(dvc_project.data / "uploads/mini/u.json") == scored
+
+
+@pytest.mark.parametrize("score", ["", "abc", "nan", "inf", "-2.6", "3", "1e9", "0.0"])
+def test_a_score_that_is_none_is_refused(dvc_project: Project, score: str) -> None:
+    run = _stored(dvc_project)
+    _, _, upload = official.open_upload(dvc_project, "u", run.run_id, "tester")
+    with pytest.raises(RecordError, match="give bits per byte"):
+        official.receive(dvc_project, upload, score, None, None)
+
+
+def test_a_time_that_is_none_is_refused(dvc_project: Project) -> None:
+    run = _stored(dvc_project)
+    _, _, upload = official.open_upload(dvc_project, "u", run.run_id, "tester")
+    with pytest.raises(RecordError, match="write UTC as"):
+        official.receive(dvc_project, upload, "2.5", None, "yesterday")
