@@ -1,0 +1,100 @@
+"""The command line: `main`, and the table of commands. A command's module is imported when it is used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from ffsim import __version__
+from ffsim.errors import FfsimError
+
+# command -> (module below ffsim.cli, short help); the help is here so that --help imports nothing.
+COMMANDS = {
+    "rehearse": ("train", "Train a recipe cold, score it, write its record."),
+    "official": ("official", "Play the organiser, or record a score received from one."),
+    "add-run": ("contribute", "Check run records and add them to the dataset."),
+    "validate": ("contribute", "Check the whole dataset (a pipeline stage)."),
+    "status": ("browse", "What is here, what is predicted, what waits."),
+    "runs": ("browse", "List runs: filter, sort, choose columns."),
+    "show": ("browse", "Everything about one run or upload."),
+    "recipe": ("recipes", "Show, compare and make recipes."),
+    "diff": ("diff", "Predicted against official scores between two versions."),
+    "host": ("pipeline", "Write this host's facts (a pipeline stage)."),
+    "fit": ("pipeline", "Fit steps, quality and oracle (a pipeline stage)."),
+    "evaluate": ("pipeline", "Held-out errors of the models (a pipeline stage)."),
+    "predict": ("pipeline", "Predict every upload's official score (a pipeline stage)."),
+    "predict-candidate": ("pipeline", "Predict the candidate's official score (a pipeline stage)."),
+    "report": ("pipeline", "Write build/report.md (a pipeline stage)."),
+}
+
+
+class _Lazy(click.Group):
+    """A group that knows its commands' names and imports one only to run it."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"ffsim.cli.{COMMANDS[name][0]}")
+        command: click.Command = getattr(module, name.replace("-", "_") + "_command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            import difflib
+
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            if near:
+                raise click.UsageError(f"{error.message} Did you mean {near[0]}?", ctx) from None
+            raise
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_) for name, (_, help_) in COMMANDS.items()])
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="ffsim")
+def cli() -> None:
+    """Predict what a training run will score in a wall-clock contest, and how sure that is.
+
+    Example: ffsim rehearse muon --seed 2
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; a user's mistake is one line and exit code 1 (2: usage)."""
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        cli.main(args=given, prog_name="ffsim", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
+    except FfsimError as error:
+        _fail(given, str(error), 1)
+    except (KeyboardInterrupt, click.Abort):
+        _fail(given, "interrupted", 130)
+    except BrokenPipeError:
+        # The reader of a pipe (head, less) has what it wanted.
+        sys.stderr.close()
+        sys.exit(0)
+
+
+def _fail(arguments: list[str], message: str, code: int) -> Any:
+    if "--json" in arguments:
+        import json
+
+        click.echo(json.dumps({"error": message}))
+    click.echo(f"error: {message}", err=True)
+    sys.exit(code)

@@ -1,0 +1,134 @@
+"""`ffsim status`, `ffsim runs` and `ffsim show`."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import click
+
+from ffsim import browse, dataset, records
+from ffsim.cli import output
+from ffsim.errors import RecordError
+
+DEFAULT_COLUMNS = "run_id,kind,status,recipe.name,seed,order,steps,bpb"
+SPARK = "▁▂▃▄▅▆▇█"
+
+
+@click.command("status")
+@output.json_option
+def status_command(as_json: bool) -> None:
+    """What the project holds, what is predicted, what waits.
+
+    Example: ffsim status
+    """
+    project = output.project()
+    contests, own = browse.status(project)
+    if as_json:
+        output.emit({"contests": [dataclasses.asdict(status) for status in contests], "not_added": own})
+        return
+    printer = output.console()
+    for status in contests:
+        printer.print(f"{status.contest}: {status.title}")
+        printer.print(f"  {status.runs} runs, {status.uploads} uploads, {len(status.waiting)} waiting for a score")
+        if status.missing:
+            printer.print(f"  {status.missing} files of the dataset are not here: run `dvc pull data`")
+        if status.mae_bpb is not None:
+            floor = "" if status.noise_floor_bpb is None else f" (noise floor {status.noise_floor_bpb:.4f})"
+            printer.print(f"  surrogate, recipes it has not seen: MAE {status.mae_bpb:.4f} bpb{floor}")
+        if status.best is not None:
+            printer.print(f"  best upload: {status.best[0]} {status.best[1]:.4f} bpb")
+        for recipe, value in status.candidate.items():
+            printer.print(f"  candidate {recipe}: {_prediction(value)}")
+        for name in status.waiting:
+            printer.print(f"  waits for its official score: {name}")
+    for name in own:
+        printer.print(f"not in the dataset: runs/{name} (ffsim add-run runs/{name})")
+
+
+@click.command("runs")
+@output.contest_option
+@click.option("--where", multiple=True, metavar="FIELD=VALUE", help="Filter; also != < <= > >=. Repeat for more.")
+@click.option("--sort", metavar="FIELD", help="Sort by a field; -FIELD for the largest first.")
+@click.option("--columns", default=DEFAULT_COLUMNS, show_default=True, help="Fields to show, with commas.")
+@click.option("--limit", type=click.IntRange(min=1), help="Show so many.")
+@output.json_option
+def runs_command(
+    contest_name: str | None, where: tuple[str, ...], sort: str | None, columns: str, limit: int | None, as_json: bool
+) -> None:
+    """List the runs of a contest. A field is a dotted path such as knobs.lr, or its end where that is unique.
+
+    `bpb` is the score on the rehearsal text.
+
+    Example: ffsim runs --where kind=rehearsal --where "lr<0.01" --sort bpb
+    """
+    project = output.project()
+    contest = project.contest(contest_name)
+    rehearsal_bpb = f"scores.{contest.text('rehearsal')}.bpb"
+    rows = [dataset.flat(run) for run in dataset.load_runs(project, contest.name)]
+    for row in rows:
+        row["bpb"] = row.get(rehearsal_bpb)
+    chosen = browse.select(rows, where, sort)[:limit]
+    if as_json:
+        output.emit(chosen)
+        return
+    fields = sorted({field for row in rows for field in row})
+    names = [browse.resolve(name.strip(), fields) for name in columns.split(",") if name.strip()] if rows else []
+    shown = [name.rsplit(".", 1)[-1] if name.count(".") and name.startswith("knobs.") else name for name in names]
+    output.table("", shown, [[row.get(name) for name in names] for row in chosen])
+    output.console().print(f"{len(chosen)} of {len(rows)} runs")
+
+
+@click.command("show")
+@click.argument("run", metavar="RUN")
+@output.json_option
+def show_command(run: str, as_json: bool) -> None:
+    """Everything about one run (of the dataset, of runs/, or rehearsed) or one upload.
+
+    Example: ffsim show muon-s1o1-20261130T183000-1f2e
+    """
+    project = output.project()
+    record: records.Run | records.Upload
+    try:
+        record, path = dataset.find_run(project, run)
+    except RecordError:
+        upload = browse.find_upload(project, run)
+        if upload is None:
+            raise
+        record, path = upload, project.folder("uploads", upload.contest) / f"{run}.json"
+    if as_json:
+        output.emit(records.as_json(record))
+        return
+    flat = dataset.flat(record)
+    output.table(str(path.relative_to(project.root)), ("field", "value"), [(k, _value(v)) for k, v in flat.items()])
+    if isinstance(record, records.Run) and record.curves.loss:
+        values = [value for _, _, value in record.curves.loss]
+        output.console().print(f"loss  {_spark(values)}  {values[0]:.3f} -> {values[-1]:.3f} nats")
+
+
+def _prediction(value: dict[str, Any]) -> str:
+    if value.get("predicted_bpb") is None:
+        return f"no prediction: {value.get('reason')}"
+    text = (
+        f"predicted official {value['predicted_bpb']:.4f} bpb, "
+        f"interval {value['low_bpb']:.4f} .. {value['high_bpb']:.4f} (rehearsed {value['rehearsal_bpb']:.4f})"
+    )
+    return (
+        text
+        if value.get("from_recipe_bpb") is None
+        else f"{text}, from the recipe alone {value['from_recipe_bpb']:.4f}"
+    )
+
+
+def _value(value: Any) -> Any:
+    return f"{value:g}" if isinstance(value, float) else value
+
+
+def _spark(values: list[float], width: int = 60) -> str:
+    """A line of blocks, one per equal share of the points."""
+    n = min(width, len(values))
+    means = [values[i * len(values) // n : max(i * len(values) // n + 1, (i + 1) * len(values) // n)] for i in range(n)]
+    points = [sum(part) / len(part) for part in means]
+    low, high = min(points), max(points)
+    scale = (len(SPARK) - 1) / (high - low) if high > low else 0.0
+    return "".join(SPARK[round((point - low) * scale)] for point in points)

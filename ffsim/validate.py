@@ -1,0 +1,123 @@
+"""The stage `validate`: the whole dataset of a contest against contracts and identity rules.
+
+It writes the runs as a Parquet table and a report; a dataset with a violation stops the pipeline.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ffsim import contract, dataset, guard, jsonio, metrics, records, schema
+from ffsim import recipe as recipes
+from ffsim.contest import Contest
+from ffsim.errors import RecipeError, RecordError
+from ffsim.guard import Source
+from ffsim.identity import Index
+from ffsim.project import Project
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What `run` found.
+
+    Parameters
+    ----------
+    problems
+        One line each; empty if the dataset is in order.
+    counts
+        What the dataset holds.
+    unverified
+        Record -> rules that could not be checked.
+    """
+
+    problems: list[str]
+    counts: dict[str, int]
+    unverified: dict[str, list[str]]
+
+
+def run(project: Project, contest: Contest) -> Result:
+    """Check everything below data/ of one contest and write the table and the report.
+
+    Raises
+    ------
+    ProjectError
+        If the dataset is not all there.
+    """
+    dataset.require_complete(project)
+    files = dataset.run_files(project, contest.name)
+    verdict = guard.judge(project, (Source(path.name, path.read_bytes()) for path in files), Index())
+    problems = [violation.line() for violation in verdict.violations]
+    problems += [
+        f"{path.name}: holds the run {document['run_id']}; rename the file"
+        for path, document in zip(files, verdict.runs, strict=False)
+        if len(files) == len(verdict.runs) and path.stem != document["run_id"]
+    ]
+    problems += dataset.texts_problems(project, contest.texts.items())
+    problems += _recipes(project, contest)
+    found, unverified = _uploads(project, contest)
+    problems += found
+    unverified |= verdict.unverified
+    runs = [records.run_from(document, where=document["run_id"]) for document in verdict.runs]
+    if not found:
+        problems += dataset.uploads_problems(dataset.load_uploads(project, contest.name), runs)
+    counts = _counts(project, contest, runs)
+    _write(project, contest, Result(problems, counts, unverified), runs)
+    return Result(problems, counts, unverified)
+
+
+def _uploads(project: Project, contest: Contest) -> tuple[list[str], dict[str, list[str]]]:
+    documents: list[tuple[str, dict[str, Any]]] = []
+    problems: list[str] = []
+    for path in sorted(project.folder("uploads", contest.name).glob("*.json")):
+        try:
+            document = jsonio.load_file(path)
+            if not isinstance(document, dict) or document.get("name") != path.stem:
+                raise RecordError(f"{path.name}: the file must be called after the upload's name")
+        except RecordError as error:
+            problems.append(str(error))
+            continue
+        if document.get("contest") != contest.name:
+            problems.append(f"{path.name}: is an upload of another contest")
+            continue
+        documents.append((path.stem, document))
+    report = schema.check(contract.load("upload", project.schemas), contest, documents)
+    return problems + [violation.line() for violation in report.violations], report.unverified
+
+
+def _recipes(project: Project, contest: Contest) -> list[str]:
+    problems = []
+    for path in sorted(project.folder("recipes", contest.name).glob("*.yaml")):
+        try:
+            recipes.read(path, contest)
+        except RecipeError as error:
+            problems.append(str(error))
+    return problems
+
+
+def _counts(project: Project, contest: Contest, runs: list[records.Run]) -> dict[str, int]:
+    counts = {"runs": len(runs)}
+    for kind in ("rehearsal", "screen", "official"):
+        counts[f"{kind}s"] = sum(run.kind == kind for run in runs)
+    counts["finished"] = sum(run.status == "finished" for run in runs)
+    counts["recipes_run"] = len({run.recipe.hash for run in runs})
+    counts["host_blocks"] = len({run.host.block for run in runs})
+    counts["contributors"] = len({run.contributor for run in runs})
+    try:
+        uploads = dataset.load_uploads(project, contest.name)
+    except RecordError:
+        uploads = []
+    counts["uploads"] = len(uploads)
+    counts["uploads_scored"] = sum(upload.official.bpb is not None for upload in uploads)
+    return counts
+
+
+def _write(project: Project, contest: Contest, result: Result, runs: list[records.Run]) -> None:
+    folder = project.build / contest.name
+    folder.mkdir(parents=True, exist_ok=True)
+    table = dataset.table(runs)
+    table["flags"] = [" ".join(f"unverified:{rule}" for rule in result.unverified.get(run.run_id, [])) for run in runs]
+    table.to_parquet(folder / "runs.parquet", index=False)
+    report = {"problems": result.problems, "unverified": result.unverified}
+    jsonio.write_atomic(folder / "validation.json", jsonio.pretty(report))
+    metrics.write(project, contest.name, "data", {**result.counts, "violations": len(result.problems)})

@@ -1,0 +1,171 @@
+"""The command line: thin, JSON everywhere, one line for a mistake."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import factories
+import pytest
+
+from ffsim import cli
+from ffsim.project import Project
+
+
+class Outcome:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def ffsim(capsys: pytest.CaptureFixture[str]) -> Any:
+    def call(*arguments: str) -> Outcome:
+        code = 0
+        try:
+            cli.main(list(arguments))
+        except SystemExit as error:
+            code = int(error.code or 0)
+        captured = capsys.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    return call
+
+
+def _add(project: Project, tmp_path: Path, ffsim: Any, *names: str) -> Outcome:
+    contest = project.contest()
+    files = [
+        str(factories.write(tmp_path / "in" / f"{n}.json", factories.run(contest, n, bpb=2.6 + i / 50, seed=i)))
+        for i, n in enumerate(names)
+    ]
+    return ffsim("add-run", *files, "--json")  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_has_help_with_an_example_and_json(ffsim: Any, name: str) -> None:
+    outcome = ffsim(name, "--help")
+    assert outcome.code == 0
+    assert "Example: ffsim" in outcome.out
+    if name != "recipe":
+        assert "--json" in outcome.out
+
+
+def test_the_table_of_commands_is_the_list_of_commands(ffsim: Any) -> None:
+    out = ffsim("--help").out
+    assert all(f"  {name}" in out for name in cli.COMMANDS)
+
+
+@pytest.mark.parametrize("arguments", [["no-such"], ["rehearse"], ["runs", "--limit", "0"], ["statu"]])
+def test_wrong_usage_is_exit_code_2(ffsim: Any, dvc_project: Project, arguments: list[str]) -> None:
+    outcome = ffsim(*arguments)
+    assert outcome.code == 2
+    assert "Traceback" not in outcome.err
+
+
+def test_a_misspelt_command_gets_the_nearest(ffsim: Any) -> None:
+    assert "Did you mean status?" in ffsim("statu").err
+
+
+def test_outside_a_project_is_one_line(ffsim: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = ffsim("status")
+    assert outcome.code == 1
+    assert outcome.err.count("\n") == 1
+    assert "is in no ffsim project" in outcome.err
+    assert "is in no ffsim project" in ffsim("status", "--json").json["error"]
+
+
+def test_add_run_refuses_and_reports_in_json(ffsim: Any, dvc_project: Project, tmp_path: Path) -> None:
+    bad = factories.write(tmp_path / "bad.json", factories.run(dvc_project.contest(), "bad", seed=-1))
+    outcome = ffsim("add-run", str(bad), "--json")
+    assert outcome.code == 1
+    (violation,) = outcome.json["violations"]
+    assert (violation["record"], violation["field"], violation["value"]) == ("bad", "seed", "-1")
+    assert violation["fix"]
+    text = ffsim("add-run", str(bad))
+    assert text.code == 1
+    assert "bad: seed = -1: is too small [range]" in text.out
+
+
+def test_runs_show_and_status_speak_of_what_was_added(ffsim: Any, dvc_project: Project, tmp_path: Path) -> None:
+    assert _add(dvc_project, tmp_path, ffsim, "a", "b", "c").json["added"] == ["a", "b", "c"]
+    assert [row["run_id"] for row in ffsim("runs", "--sort", "-bpb", "--limit", "2", "--json").json] == ["c", "b"]
+    table = ffsim("runs", "--where", "seed>=1", "--columns", "run_id,lr,bpb").out
+    assert "2 of 3 runs" in table
+    assert "2.6400" in table
+    assert ffsim("show", "a", "--json").json["run_id"] == "a"
+    assert "knobs.lr" in ffsim("show", "a").out
+    factories.write(dvc_project.outbox / "own.json", factories.run(dvc_project.contest(), "own"))
+    status = ffsim("status").out
+    assert "3 runs, 0 uploads" in status
+    assert "not in the dataset: runs/own.json" in status
+    assert ffsim("status", "--json").json["contests"][0]["runs"] == 3
+    assert "no run 'nothing'" in ffsim("show", "nothing").err
+
+
+def test_recipe_new_show_and_diff(ffsim: Any, dvc_project: Project) -> None:
+    made = ffsim(
+        "recipe", "new", "wide", "--from", "muon", "--set", "width=24", "--set", "rope=false", "--notes", "why"
+    )
+    assert made.code == 0, made.err
+    shown = ffsim("recipe", "show", "wide", "--json").json
+    assert (shown["knobs"]["width"], shown["knobs"]["optimizer"], shown["knobs"]["rope"]) == (24, "muon", False)
+    assert "why" in ffsim("recipe", "show", "wide").out
+    assert set(ffsim("recipe", "diff", "muon", "wide", "--json").json["knobs"]) == {"width", "rope"}
+    assert "width" in ffsim("recipe", "diff", "muon", "wide").out
+    assert "same recipe" in ffsim("recipe", "diff", "base", "base").out
+    assert "did you mean width?" in ffsim("recipe", "new", "x", "--set", "widht=3").err
+    assert "must be a multiple of head_dim" in ffsim("recipe", "new", "x", "--set", "width=17").err
+    assert "never changes" in ffsim("recipe", "new", "wide").err
+    assert "no recipe 'gone'" in ffsim("recipe", "show", "gone").err
+    assert ffsim("recipe", "new", "own", "--out", "own.yaml").code == 0
+    assert ffsim("recipe", "show", "own.yaml", "--json").json["name"] == "own"
+
+
+def test_rehearse_says_what_does_not_go_together(ffsim: Any, dvc_project: Project) -> None:
+    for arguments, words in (
+        (["base", "--kind", "screen"], "a screen needs"),
+        (["base", "--kind", "rehearsal", "--steps", "3"], "runs the full budget"),
+        (["base", "--steps", "3", "--budget-s", "1"], "not both"),
+        (["base", "--run-id", "../x"], "letters, digits"),
+        (["base", "--candidate", "mini"], "give a recipe, or --candidate"),
+    ):
+        outcome = ffsim("rehearse", *arguments)
+        assert outcome.code == 2
+        assert words in outcome.err
+    assert "no recipe" in ffsim("rehearse", "nothing").err
+
+
+def test_rehearse_prints_progress_to_stderr_and_the_record_to_stdout(ffsim: Any, dvc_project: Project) -> None:
+    outcome = ffsim("rehearse", "base", "--steps", "6", "--seed", "4", "--run-id", "mine", "--json")
+    assert outcome.code == 0, outcome.err
+    assert (outcome.json["run_id"], outcome.json["seed"], outcome.json["steps"]) == ("mine", 4, 6)
+    assert "parameters" in outcome.err
+    again = ffsim("rehearse", "base", "--steps", "6", "--run-id", "mine")
+    assert "exists; choose another" in again.err
+    added = ffsim("add-run", "runs", "--json")
+    assert added.json["added"] == ["mine"]
+
+
+def test_official_wait_then_score(ffsim: Any, dvc_project: Project, tmp_path: Path) -> None:
+    _add(dvc_project, tmp_path, ffsim, "a", "b")
+    assert "waits for its score" in ffsim("official", "up", "--run", "a", "--wait", "--selected-from", "a,b").out
+    assert "waits for its official score: up" in ffsim("status").out
+    assert "waits already" in ffsim("official", "up", "--run", "a", "--wait").err
+    assert "offset +0.0230" in ffsim("official", "up", "--run", "a", "--score", "2.6230").out
+    assert ffsim("show", "up", "--json").json["official"] == {
+        "bpb": 2.623, "decimals": 4, "host_block": None, "run_id": None,
+    }  # fmt: skip
+    assert ffsim("official", "up", "--run", "a", "--decimals", "3").code == 2
+
+
+@pytest.mark.parametrize("heavy", ["pandas", "torch", "dvc", "pandera", "sklearn", "scipy", "rich", "numpy"])
+def test_importing_ffsim_and_its_command_line_pulls_nothing_heavy(heavy: str) -> None:
+    code = f"import sys, ffsim, ffsim.cli; sys.exit({heavy!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
