@@ -86,4 +86,13 @@ def add_runs(project: Project, paths: Sequence[str], stdin: Iterable[bytes] = ()
                     project,
                     {f"runs/{run['contest']}/{run['run_id']}.json": jsonio.pretty(run) for run in verdict.runs},
                 )
+                _empty_outbox(project, verdict.runs)
     return Added([run["run_id"] for run in verdict.runs], verdict.violations, verdict.unverified, dry_run)
+
+
+def _empty_outbox(project: Project, runs: Sequence[dict[str, Any]]) -> None:
+    """Remove the records of runs/ that the dataset holds now; their logs stay."""
+    for run in runs:
+        path = project.outbox / f"{run['run_id']}.json"
+        if path.is_file() and jsonio.load_file(path) == run:
+            path.unlink()

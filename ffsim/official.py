@@ -9,11 +9,10 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import msgspec
 
-from ffsim import dataset, jsonio, recipe, records, rehearse, store
+from ffsim import dataset, guard, jsonio, recipe, records, rehearse, store
 from ffsim.contest import Contest
 from ffsim.errors import RecordError, RunError
 from ffsim.project import Project
@@ -98,7 +97,7 @@ def play(
             f"{TRAINER_VERSION} would run; rehearse it again, then upload that rehearsal"
         )
     run_id = rehearse.new_run_id(f"official-{upload.name}", rehearsal.seed, rehearsal.order)
-    out = project.outbox / f"{run_id}.json"
+    out = project.scratch / "official" / f"{run_id}.json"
     plan = Plan(
         contest=contest,
         recipe=recipe.make(contest, rehearsal.recipe.name, rehearsal.knobs),
@@ -117,7 +116,7 @@ def play(
     bpb = run.scores[contest.text("official")].bpb
     scored = _scored(upload, OfficialScore(bpb=bpb, host_block=run.host.block, run_id=run.run_id), records.utc_now())
     _store(project, scored, run)
-    _discard(out)
+    out.unlink()  # the dataset holds it now; an official run that did not finish stays there
     return scored, run
 
 
@@ -173,13 +172,27 @@ def _scored(upload: Upload, official: OfficialScore, scored_utc: str) -> Upload:
 
 
 def _store(project: Project, upload: Upload, run: Run | None) -> None:
+    """Store an upload, and the organiser's run, after the checks that every record passes.
+
+    Raises
+    ------
+    RecordError
+        With all violations, if there is one.
+    """
+    from ffsim import contract, schema
+
+    document = records.as_json(upload)
+    report = schema.check(
+        contract.load("upload", project.schemas), project.contest(upload.contest), [(upload.name, document)]
+    )
+    violations = report.violations
+    if run is not None:
+        blob = jsonio.pretty(records.as_json(run)).encode()
+        violations = violations + guard.judge(project, [guard.Source(run.run_id, blob)]).violations
+    if violations:
+        raise RecordError("; ".join(violation.line() for violation in violations))
     files = {f"uploads/{upload.contest}/{upload.name}.json": jsonio.pretty(records.as_json(upload))}
     if run is not None:
         files[f"runs/{run.contest}/{run.run_id}.json"] = jsonio.pretty(records.as_json(run))
     with store.locked(project):
         store.add(project, files, replace=True)
-
-
-def _discard(out: Path) -> None:
-    """Remove the outbox copy of a record that the dataset holds now; the log stays."""
-    out.unlink(missing_ok=True)

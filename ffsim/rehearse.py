@@ -140,6 +140,10 @@ def _draft(project: Project, plan: Plan) -> Run:
     if device not in plan.contest.launch.devices:
         allowed = ", ".join(plan.contest.launch.devices)
         raise RunError(f"device {device!r}: the contest {plan.contest.name} runs on {allowed}")
+    if not records.CONTRIBUTOR.fullmatch(plan.contributor):
+        raise RunError(f"contributor {plan.contributor[:60]!r}: a short handle of letters, digits, space, _ . and -")
+    if len(plan.notes) > records.NOTES_MAX:
+        raise RunError(f"notes of {len(plan.notes):,} characters; a record takes {records.NOTES_MAX:,}")
     if plan.start != "cold":
         raise RunError(f"start {plan.start}: a rehearsal starts cold, as the organiser's run does")
     fingerprint = host.fingerprint(plan.contest, device, runtime=host.NO_RUNTIME)

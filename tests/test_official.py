@@ -49,7 +49,7 @@ def test_another_artifact_is_refused(dvc_project: Project) -> None:
     contest, rehearsal, upload = official.open_upload(dvc_project, "u", rehearsal.run_id, "tester")
     with pytest.raises(RunError, match="is not what trainer t1 would run"):
         official.play(dvc_project, contest, rehearsal, upload)
-    assert not list(dvc_project.outbox.glob("*"))
+    assert not list((dvc_project.scratch / "official").glob("*"))
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,15 @@ def test_another_artifact_is_refused(dvc_project: Project) -> None:
         ({"status": "crashed", "scores": {}}, "crashed rehearsal"),
     ],
 )
+def test_nothing_that_the_contracts_refuse_is_stored(dvc_project: Project) -> None:
+    run = _stored(dvc_project)
+    _, _, upload = official.open_upload(dvc_project, "u", run.run_id, "no/handle", notes="x" * 3000)
+    with pytest.raises(RecordError, match=r"contributor.*notes") as caught:
+        official.wait(dvc_project, upload)
+    assert "\n" not in str(caught.value)
+    assert not (dvc_project.data / "uploads/mini/u.json").exists()
+
+
 def test_only_a_finished_rehearsal_is_uploaded(dvc_project: Project, changes: dict[str, Any], words: str) -> None:
     run = _stored(dvc_project, **changes)
     with pytest.raises(RecordError, match=words):

@@ -186,7 +186,12 @@ def test_a_killed_rehearsal_has_left_its_record_and_takes_its_trainer_along(
 
 @pytest.mark.parametrize(
     ("changes", "words"),
-    [({"device": "cuda"}, "runs on cpu"), ({"start": "warm"}, "starts cold")],
+    [
+        ({"device": "cuda"}, "runs on cpu"),
+        ({"start": "warm"}, "starts cold"),
+        ({"contributor": "me@host"}, "short handle"),
+        ({"notes": "x" * 3000}, "a record takes 2,000"),
+    ],
 )
 def test_what_cannot_run_is_refused_without_a_record(project: Project, changes: dict[str, Any], words: str) -> None:
     plan = dataclasses.replace(make_plan(project), **changes)

@@ -144,6 +144,15 @@ def test_a_projects_contract_wins_and_a_broken_one_is_named(tmp_path: Path) -> N
         contract.load("run", tmp_path)
 
 
+def test_what_is_checked_before_a_run_is_what_the_contract_asks() -> None:
+    from ffsim import records
+
+    columns = contract.load("run").columns
+    assert columns["run_id"].pattern == records.RUN_ID.pattern
+    assert columns["contributor"].pattern == records.CONTRIBUTOR.pattern
+    assert columns["notes"].max_length == records.NOTES_MAX
+
+
 def test_the_contract_covers_every_field_of_a_record(laptop: Contest) -> None:
     """A field that the tool writes and the contract does not know would be refused at the door."""
     from ffsim import records, shape

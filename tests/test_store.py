@@ -127,6 +127,13 @@ def test_the_same_run_twice_is_refused_the_second_time(dvc_project: Project, tmp
     assert [violation.rule for violation in again.violations] == ["unique_id"]
 
 
+def test_the_outbox_is_emptied_of_what_the_dataset_holds(dvc_project: Project) -> None:
+    _files(dvc_project, dvc_project.outbox, "a", "b")
+    (dvc_project.outbox / "a.log").write_text("log")
+    assert contribute.add_runs(dvc_project, ["runs"]).run_ids == ["a", "b"]
+    assert [path.name for path in dvc_project.outbox.iterdir()] == ["a.log"]
+
+
 def test_two_writers_at_once_lose_nothing(dvc_project: Project, tmp_path: Path) -> None:
     """Four processes add a run each at the same time."""
     files = _files(dvc_project, tmp_path / "in", "a", "b", "c", "d")

@@ -21,6 +21,7 @@ COMMANDS = {
     "runs": ("browse", "List runs: filter, sort, choose columns."),
     "show": ("browse", "Everything about one run or upload."),
     "recipe": ("recipes", "Show, compare and make recipes."),
+    "schema": ("schema", "The data contracts, as a page or as JSON Schema."),
     "diff": ("diff", "Predicted against official scores between two versions."),
     "host": ("pipeline", "Write this host's facts (a pipeline stage)."),
     "fit": ("pipeline", "Fit steps, quality and oracle (a pipeline stage)."),

@@ -62,6 +62,8 @@ def rehearse_command(
         _print(project, plan, run)
     if run.status != "finished":
         sys.exit(1)
+    if run.start.observed != run.start.requested:
+        raise RunError(f"the start was {run.start.observed}, not {run.start.requested} as asked for; see {plan.out}")
 
 
 def _plan(

@@ -1,0 +1,5 @@
+"""``python -m ffsim`` is the command `ffsim`."""
+
+from ffsim.cli import main
+
+main()
