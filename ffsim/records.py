@@ -172,8 +172,8 @@ class Upload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 def as_json(record: Run | Upload) -> dict[str, Any]:
-    """The record as plain JSON values."""
-    value: dict[str, Any] = msgspec.to_builtins(record)
+    """The record as plain JSON values, lists and not tuples: what a reader of its file would get."""
+    value: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(record))
     return value
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import factories
@@ -25,7 +24,6 @@ def test_json_schema_takes_what_the_tool_writes_and_refuses_what_the_guard_refus
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
     good = records.as_json(records.run_from(factories.run(laptop), where="x"))
-    good = json.loads(json.dumps(good))
     assert list(validator.iter_errors(good)) == []
     for change in (
         {"seed": -1},
