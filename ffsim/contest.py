@@ -35,11 +35,10 @@ class Text(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class Metric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is scored and how large its noise is, in bits per byte."""
+    """What is scored; `impossible_below_bpb` is a score that only a wrong unit reaches."""
 
     name: str
     vocabulary: int
-    noise_sd_bpb: float
     impossible_below_bpb: float
 
 
