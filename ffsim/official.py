@@ -15,9 +15,10 @@ import msgspec
 from ffsim import dataset, guard, jsonio, recipe, records, rehearse, store
 from ffsim.contest import Contest
 from ffsim.errors import RecordError, RunError
+from ffsim.launch import Event
 from ffsim.project import Project
 from ffsim.records import OfficialScore, Run, Upload
-from ffsim.rehearse import Event, Plan
+from ffsim.rehearse import Plan
 
 
 def open_upload(

@@ -9,28 +9,21 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import secrets
 import shutil
-import signal
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ffsim import __version__, host, jsonio, recipe, records
+from ffsim import __version__, host, jsonio, launch, recipe, records
 from ffsim.contest import Contest
-from ffsim.errors import RunError
+from ffsim.errors import RecordError, RunError
+from ffsim.launch import Event
 from ffsim.project import Project
 from ffsim.recipe import Recipe
 from ffsim.records import Kind, Run, StartKind
-
-Event = dict[str, Any]
-SHUTDOWN_S = 10.0  # from a request to end until the process group is killed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,28 +102,42 @@ def run(project: Project, plan: Plan, on_event: Callable[[Event], None] = lambda
     draft = _draft(project, plan)
     job = _job(project, plan)
     jsonio.write_atomic(plan.out, jsonio.pretty(records.as_json(draft)))
-    folder = project.scratch / "jobs" / plan.run_id
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = _job_folder(project, plan.run_id)
     log = plan.out.with_suffix(".log")
     watch = _Watch(draft, plan)
     try:
-        with (
-            _termination_as_interrupt(),
-            contextlib.closing(_events(project, plan, job, folder, log)) as events,
-        ):
-            for event in events:
+        trainer = launch.events(
+            plan.contest.launch, job, folder=folder, log=log, cwd=project.root, budget_s=plan.budget_s
+        )
+        with launch.termination_as_interrupt(), contextlib.closing(trainer):
+            for event in trainer:
                 watch.see(event)
                 on_event(event)
         done = watch.finished(log)
     except KeyboardInterrupt:
         _write(plan.out, watch.unfinished("cut_off", "interrupted"))
         raise
-    except RunError as error:
+    except (RunError, RecordError) as error:
         done = watch.unfinished("crashed", str(error))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     _write(plan.out, done)
     return done
+
+
+def _job_folder(project: Project, run_id: str) -> Path:
+    """An empty folder for the job and its caches; those of processes that were killed are removed."""
+    import psutil
+
+    jobs = project.scratch / "jobs"
+    jobs.mkdir(parents=True, exist_ok=True)
+    for left in jobs.iterdir():
+        owner = left.name.rpartition(".")[2]
+        if not (owner.isdigit() and psutil.pid_exists(int(owner))):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = jobs / f"{run_id}.{os.getpid()}"
+    folder.mkdir()
+    return folder
 
 
 def _draft(project: Project, plan: Plan) -> Run:
@@ -197,109 +204,6 @@ def _job(project: Project, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _events(project: Project, plan: Plan, job: dict[str, Any], folder: Path, log: Path) -> Generator[Event, None, None]:
-    """Launch the trainer and yield its events; it and its children are gone when this returns."""
-    launch = plan.contest.launch
-    job_file = folder / "job.json"
-    jsonio.write_atomic(job_file, jsonio.pretty(job))
-    environment = {**os.environ, **launch.environment}
-    for name in launch.cache_folders:
-        cache = folder / "caches" / name
-        cache.mkdir(parents=True)
-        environment[name] = str(cache)
-    yield {"event": "caches", "observed": _observed(folder / "caches")}
-    with log.open("wb") as sink, (folder / "stderr").open("w+b") as stderr:
-        process = subprocess.Popen(
-            [sys.executable, "-m", launch.trainer, str(job_file)],
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            stdin=subprocess.DEVNULL,
-            env=environment,
-            cwd=project.root,
-            start_new_session=True,  # a process group of its own, ended as a whole
-        )
-        limit_s = launch.wall_limit_factor * plan.budget_s if plan.budget_s is not None else None
-        with _ended(process, limit_s) as timed_out:
-            assert process.stdout is not None  # noqa: S101
-            for line in process.stdout:
-                sink.write(line)
-                sink.flush()
-                event = _parse(line)
-                if event is not None:
-                    yield event
-            code = process.wait()
-        if timed_out.is_set():
-            raise RunError(f"ended after {limit_s:.0f} s by the wall, {launch.wall_limit_factor:g} times its budget")
-        if code != 0:
-            stderr.seek(0)
-            said = stderr.read().decode(errors="replace").strip().splitlines()
-            yield {"event": "exit", "code": code, "stderr": said[-1][:200] if said else ""}
-
-
-@contextlib.contextmanager
-def _ended(process: subprocess.Popen[bytes], limit_s: float | None) -> Iterator[threading.Event]:
-    """End the whole process group on the way out, and after `limit_s` seconds by the wall."""
-    timed_out = threading.Event()
-
-    def expire() -> None:
-        timed_out.set()
-        _signal_group(process, signal.SIGKILL)
-
-    timer = threading.Timer(limit_s, expire) if limit_s is not None else None
-    if timer is not None:
-        timer.daemon = True
-        timer.start()
-    try:
-        yield timed_out
-    finally:
-        if timer is not None:
-            timer.cancel()
-        if process.poll() is None:
-            _signal_group(process, signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(SHUTDOWN_S)
-        _signal_group(process, signal.SIGKILL)
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-
-
-def _signal_group(process: subprocess.Popen[bytes], which: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, which)
-
-
-@contextlib.contextmanager
-def _termination_as_interrupt() -> Iterator[None]:
-    """SIGTERM ends a run as Ctrl-C does: with a record."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(_signal: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _parse(line: bytes) -> Event | None:
-    """An event of the trainer; other lines are only kept in the log."""
-    try:
-        event = json.loads(line)
-    except ValueError:
-        return None
-    return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
-
-
-def _observed(caches: Path) -> StartKind:
-    """Cold if there was nothing in any cache folder at launch."""
-    return "warm" if any(path.is_file() for path in caches.rglob("*")) else "cold"
-
-
 class _Watch:
     """What has been seen of a run so far."""
 
@@ -313,6 +217,19 @@ class _Watch:
         self.points: list[tuple[int, float, float]] = []
 
     def see(self, event: Event) -> None:
+        """Take an event in.
+
+        Raises
+        ------
+        RunError
+            If it lacks what its kind must have.
+        """
+        try:
+            self._see(event)
+        except (KeyError, TypeError, ValueError) as error:
+            raise RunError(f"the trainer printed a damaged event ({event['event'][:40]}: {error!r:.80})") from None
+
+    def _see(self, event: Event) -> None:
         kind = event["event"]
         if kind == "caches":
             self.observed = event["observed"]
@@ -322,13 +239,13 @@ class _Watch:
             made = host.fingerprint(self.plan.contest, device, event.get("device_used", device), runtime=facts)
             self.host = records.Host(**made)
         elif kind == "step":
-            self.points.append((event["step"], event["charged_s"], event["loss_nats"]))
+            self.points.append((int(event["step"]), float(event["charged_s"]), float(event["loss_nats"])))
         elif kind == "error":
             self.error = str(event["message"])
         elif kind == "exit":
             self.error = self.error or f"exit code {event['code']}: {event['stderr']}"
         elif kind == "result":
-            self.result = event
+            self.result = event | {"clock": dict(event["clock"])}
 
     def unfinished(self, status: records.Status, message: str) -> Run:
         """The record of a run without a result: no score, but the steps and the loss seen so far."""

@@ -72,7 +72,9 @@ def add(project: Project, files: Mapping[str, str], *, replace: bool = False) ->
             jsonio.write_atomic(path, text, scratch=project.scratch / "tmp")
         _track(project, list(targets), first=old_pointer is None)
         _drop_superseded(project, old_pointer)
-        project.git("add", "--", dataset.POINTER, dataset.STORE)
+        # With another remote there is no embedded store to stage.
+        staged = [dataset.POINTER] + [dataset.STORE] * (project.root / dataset.STORE).is_dir()
+        project.git("add", "--", *staged)
     except BaseException:
         for path, content in before.items():
             if content is None:

@@ -72,7 +72,7 @@ def test_a_fixed_number_of_steps_is_the_same_twice_and_passes_the_guard(project:
     blob = (project.outbox / "r.json").read_bytes()
     assert guard.judge(project, [Source("r", blob)], Index()).violations == []
     assert records.read_run(project.outbox / "r.json") == one
-    assert not list((project.scratch / "jobs").iterdir())
+    assert not list((project.scratch / "jobs").iterdir()), "the job's folder is gone"
 
 
 def test_a_rehearsal_under_the_clock_ends_within_a_step_of_its_budget(project: Project) -> None:
@@ -92,6 +92,12 @@ def test_a_rehearsal_under_the_clock_ends_within_a_step_of_its_budget(project: P
         ("raise ValueError('out of memory')", "ValueError: out of memory"),
         ('print(\'{"event": "error", "message": "the loss is nan at step 4"}\'); raise SystemExit(1)', "nan at step 4"),
         ("print('hello')", "ended without a result"),
+        ('print(\'{"event": "step", "step": "x"}\')', "damaged event"),
+        ('print(\'{"event": "result", "clock": 3}\')', "damaged event"),
+        (
+            'print(\'{"event": "result", "clock": {"train_charged_s": 1.0, "last_step_s": 1.0}, "x": 1}\')',
+            "not a valid run",
+        ),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "exit code -9"),
     ],
 )
@@ -198,6 +204,16 @@ def test_what_cannot_run_is_refused_without_a_record(project: Project, changes: 
     with pytest.raises(RunError, match=words):
         rehearse.run(project, plan)
     assert not plan.out.exists()
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next(project: Project) -> None:
+    left = project.scratch / "jobs/killed.999999999"
+    running = project.scratch / f"jobs/other.{os.getppid()}"
+    for folder in (left, running):
+        folder.mkdir(parents=True)
+    rehearse.run(project, make_plan(project, steps=2))
+    assert not left.exists()
+    assert running.exists()
 
 
 def test_a_missing_text_names_the_remedy(project: Project) -> None:
