@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ffsim import __version__, host, jsonio, launch, recipe, records
+from ffsim.attempt import Attempt
 from ffsim.contest import Contest
 from ffsim.errors import RecordError, RunError
 from ffsim.launch import Event
@@ -50,6 +51,8 @@ class Plan:
         State of the compile caches that is asked for; ``cold`` runs with fresh, empty cache folders.
     contributor, consent, notes, control_of
         As in the record.
+    replace
+        Whether `out` may exist already.
     """
 
     contest: Contest
@@ -67,6 +70,7 @@ class Plan:
     consent: bool = True
     notes: str = ""
     control_of: str | None = None
+    replace: bool = False
 
 
 def new_run_id(name: str, seed: int, order: int) -> str:
@@ -101,28 +105,38 @@ def run(project: Project, plan: Plan, on_event: Callable[[Event], None] = lambda
     """
     draft = _draft(project, plan)
     job = _job(project, plan)
-    jsonio.write_atomic(plan.out, jsonio.pretty(records.as_json(draft)))
+    _claim(plan)
+    _write(plan.out, draft)
     folder = _job_folder(project, plan.run_id)
     log = plan.out.with_suffix(".log")
-    watch = _Watch(draft, plan)
+    attempt = Attempt(draft, plan.contest)
     try:
         trainer = launch.events(
             plan.contest.launch, job, folder=folder, log=log, cwd=project.root, budget_s=plan.budget_s
         )
         with launch.termination_as_interrupt(), contextlib.closing(trainer):
             for event in trainer:
-                watch.see(event)
+                attempt.see(event)
                 on_event(event)
-        done = watch.finished(log)
+        done = attempt.finished(log)
     except KeyboardInterrupt:
-        _write(plan.out, watch.unfinished("cut_off", "interrupted"))
+        _write(plan.out, attempt.unfinished("cut_off", "interrupted"))
         raise
     except (RunError, RecordError) as error:
-        done = watch.unfinished("crashed", str(error))
+        done = attempt.unfinished("crashed", str(error))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     _write(plan.out, done)
     return done
+
+
+def _claim(plan: Plan) -> None:
+    """Make the record's file, so that no other process takes the same one."""
+    plan.out.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        plan.out.touch(exist_ok=plan.replace)
+    except FileExistsError:
+        raise RunError(f"{plan.out} exists; choose another --run-id or --out") from None
 
 
 def _job_folder(project: Project, run_id: str) -> Path:
@@ -202,101 +216,6 @@ def _job(project: Project, plan: Plan) -> dict[str, Any]:
         "curve_at": list(contest.curve_at) if on_the_way else [],
         "device": plan.device or contest.launch.devices[0],
     }
-
-
-class _Watch:
-    """What has been seen of a run so far."""
-
-    def __init__(self, draft: Run, plan: Plan) -> None:
-        self.draft = draft
-        self.plan = plan
-        self.host = draft.host
-        self.observed: StartKind = "unknown"
-        self.result: Event | None = None
-        self.error = ""
-        self.points: list[tuple[int, float, float]] = []
-
-    def see(self, event: Event) -> None:
-        """Take an event in.
-
-        Raises
-        ------
-        RunError
-            If it lacks what its kind must have.
-        """
-        try:
-            self._see(event)
-        except (KeyError, TypeError, ValueError) as error:
-            raise RunError(f"the trainer printed a damaged event ({event['event'][:40]}: {error!r:.80})") from None
-
-    def _see(self, event: Event) -> None:
-        kind = event["event"]
-        if kind == "caches":
-            self.observed = event["observed"]
-        elif kind == "runtime":
-            facts = {key: value for key, value in event.items() if key not in {"event", "device_used"}}
-            device = self.host.device_requested
-            made = host.fingerprint(self.plan.contest, device, event.get("device_used", device), runtime=facts)
-            self.host = records.Host(**made)
-        elif kind == "step":
-            self.points.append((int(event["step"]), float(event["charged_s"]), float(event["loss_nats"])))
-        elif kind == "error":
-            self.error = str(event["message"])
-        elif kind == "exit":
-            self.error = self.error or f"exit code {event['code']}: {event['stderr']}"
-        elif kind == "result":
-            self.result = event | {"clock": dict(event["clock"])}
-
-    def unfinished(self, status: records.Status, message: str) -> Run:
-        """The record of a run without a result: no score, but the steps and the loss seen so far."""
-        last = self.points[-1] if self.points else None
-        return _replace(
-            self.draft,
-            host=self.host,
-            start=records.Start(requested=self.plan.start, observed=self.observed),
-            status=status,
-            message=message[:300],
-            steps=last[0] if last else None,
-            clock=records.Clock(train_charged_s=last[1] if last else None),
-            curves=records.Curves(loss=tuple(self.points)),
-        )
-
-    def finished(self, log: Path) -> Run:
-        """The record of a run that printed its result.
-
-        Raises
-        ------
-        RunError
-            If it printed none.
-        """
-        if self.error or self.result is None:
-            raise RunError(self.error or "the trainer ended without a result")
-        result = {key: value for key, value in self.result.items() if key != "event"}
-        merged = records.as_json(
-            _replace(
-                self.draft,
-                host=self.host,
-                start=records.Start(requested=self.plan.start, observed=self.observed),
-                provenance=records.Provenance(
-                    tool_version=self.draft.provenance.tool_version,
-                    git_revision=self.draft.provenance.git_revision,
-                    source_log_sha256=jsonio.sha256_file(log),
-                ),
-            )
-        )
-        merged |= {**result, "status": self._status(result), "message": None}
-        return records.run_from(merged, where="the trainer's result")
-
-    def _status(self, result: Event) -> records.Status:
-        clock, budget_s = result["clock"], self.plan.budget_s
-        over = budget_s is not None and clock["train_charged_s"] > budget_s + clock["last_step_s"]
-        return "over_budget" if over else "finished"
-
-
-def _replace(draft: Run, **changes: Any) -> Run:
-    import msgspec
-
-    return msgspec.structs.replace(draft, **changes)
 
 
 def _write(path: Path, record: Run) -> None:

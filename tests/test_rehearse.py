@@ -96,6 +96,10 @@ def test_a_rehearsal_under_the_clock_ends_within_a_step_of_its_budget(project: P
         ('print(\'{"event": "result", "clock": 3}\')', "damaged event"),
         (
             'print(\'{"event": "result", "clock": {"train_charged_s": 1.0, "last_step_s": 1.0}, "x": 1}\')',
+            "unknown keys: x",
+        ),
+        (
+            'print(\'{"event": "result", "clock": {"train_charged_s": 1.0, "last_step_s": 1.0}, "steps": "x"}\')',
             "not a valid run",
         ),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "exit code -9"),
@@ -204,6 +208,17 @@ def test_what_cannot_run_is_refused_without_a_record(project: Project, changes: 
     with pytest.raises(RunError, match=words):
         rehearse.run(project, plan)
     assert not plan.out.exists()
+
+
+def test_a_record_is_never_written_over(project: Project) -> None:
+    plan = make_plan(project, steps=2)
+    plan.out.parent.mkdir()
+    plan.out.write_text("mine")
+    with pytest.raises(RunError, match="exists; choose another"):
+        rehearse.run(project, plan)
+    assert plan.out.read_text() == "mine"
+    rehearse.run(project, dataclasses.replace(plan, replace=True))
+    assert records.read_run(plan.out).status == "finished"
 
 
 def test_what_a_killed_run_left_is_removed_by_the_next(project: Project) -> None:

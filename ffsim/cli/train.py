@@ -95,8 +95,6 @@ def _plan(
     if not records.RUN_ID.fullmatch(run_id):
         raise click.UsageError(f"--run-id {run_id[:60]!r}: letters, digits, _ . and -, 80 at most")
     out = out or project.outbox / f"{run_id}.json"
-    if out.exists():
-        raise RunError(f"{out} exists; choose another --run-id or --out")
     return Plan(
         contest=contest,
         recipe=recipe,
@@ -134,6 +132,7 @@ def _candidate_plan(project: Project, name: str) -> Plan:
         budget_s=contest.budget_s,
         device=str(settings.get("device", "")),
         start=settings.get("start", "cold"),
+        replace=True,
     )
 
 

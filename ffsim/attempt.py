@@ -1,0 +1,117 @@
+"""From a trainer's events to a run record, whichever way the run ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from ffsim import host, jsonio, records
+from ffsim.contest import Contest
+from ffsim.errors import RunError
+from ffsim.launch import Event
+from ffsim.records import Run, StartKind
+
+MEASURED = {
+    "steps", "tokens", "clock", "step_times", "scores", "curves", "weights_sha256", "peak_memory_bytes", "parameters",
+}  # fmt: skip
+
+
+class Attempt:
+    """What has been seen of a run so far.
+
+    Parameters
+    ----------
+    draft
+        The record as it stands at launch: who, what and where, but nothing measured.
+    contest
+        Names the host block.
+    """
+
+    def __init__(self, draft: Run, contest: Contest) -> None:
+        self.draft = draft
+        self.contest = contest
+        self.host = draft.host
+        self.observed: StartKind = "unknown"
+        self.result: Event | None = None
+        self.error = ""
+        self.points: list[tuple[int, float, float]] = []
+
+    def see(self, event: Event) -> None:
+        """Take an event in.
+
+        Raises
+        ------
+        RunError
+            If it lacks what its kind must have.
+        """
+        try:
+            self._see(event)
+        except (KeyError, TypeError, ValueError) as error:
+            raise RunError(f"the trainer printed a damaged event ({event['event'][:40]}: {error!r:.80})") from None
+
+    def _see(self, event: Event) -> None:
+        kind = event["event"]
+        if kind == "caches":
+            self.observed = event["observed"]
+        elif kind == "runtime":
+            facts = {key: value for key, value in event.items() if key not in {"event", "device_used"}}
+            device = self.host.device_requested
+            made = host.fingerprint(self.contest, device, event.get("device_used", device), runtime=facts)
+            self.host = records.Host(**made)
+        elif kind == "step":
+            self.points.append((int(event["step"]), float(event["charged_s"]), float(event["loss_nats"])))
+        elif kind == "error":
+            self.error = str(event["message"])
+        elif kind == "exit":
+            self.error = self.error or f"exit code {event['code']}: {event['stderr']}"
+        elif kind == "result":
+            self.result = event | {"clock": dict(event["clock"])}
+
+    def unfinished(self, status: records.Status, message: str) -> Run:
+        """The record of a run without a result: no score, but the steps and the loss seen so far."""
+        last = self.points[-1] if self.points else None
+        return msgspec.structs.replace(
+            self.draft,
+            host=self.host,
+            start=records.Start(requested=self.draft.start.requested, observed=self.observed),
+            status=status,
+            message=message[:300],
+            steps=last[0] if last else None,
+            clock=records.Clock(train_charged_s=last[1] if last else None),
+            curves=records.Curves(loss=tuple(self.points)),
+        )
+
+    def finished(self, log: Path) -> Run:
+        """The record of a run that printed its result.
+
+        Raises
+        ------
+        RunError
+            If it printed none.
+        """
+        if self.error or self.result is None:
+            raise RunError(self.error or "the trainer ended without a result")
+        result = {key: value for key, value in self.result.items() if key != "event"}
+        if unknown := sorted(set(result) - MEASURED):
+            # What is not measured is not the trainer's to say: a result cannot rename a run.
+            raise RunError(f"the trainer's result has unknown keys: {', '.join(unknown)[:100]}")
+        merged = records.as_json(
+            msgspec.structs.replace(
+                self.draft,
+                host=self.host,
+                start=records.Start(requested=self.draft.start.requested, observed=self.observed),
+                provenance=records.Provenance(
+                    tool_version=self.draft.provenance.tool_version,
+                    git_revision=self.draft.provenance.git_revision,
+                    source_log_sha256=jsonio.sha256_file(log),
+                ),
+            )
+        )
+        merged |= {**result, "status": self._status(result), "message": None}
+        return records.run_from(merged, where="the trainer's result")
+
+    def _status(self, result: Event) -> records.Status:
+        clock, budget_s = result["clock"], self.draft.budget_s
+        over = budget_s is not None and clock["train_charged_s"] > budget_s + clock["last_step_s"]
+        return "over_budget" if over else "finished"
