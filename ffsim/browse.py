@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ffsim import dataset, records, report
+from ffsim import dataset, jobs, records, report
 from ffsim.errors import RecordError
 from ffsim.project import Project
 
@@ -80,6 +80,7 @@ def status(project: Project) -> tuple[list[ContestStatus], list[str]]:
             )
         )
     known = {path.stem for name in project.contest_names() for path in dataset.run_files(project, name)}
+    known |= jobs.running(project)
     own = [path.name for path in sorted(project.outbox.glob("*.json")) if path.stem not in known]
     return found, own
 
@@ -153,12 +154,17 @@ def _meets(value: Any, compare: Callable[[Any, Any], bool], text: str) -> bool:
     if value is None:
         return (text == "null") == (compare is operator.eq)
     if isinstance(value, bool):
-        return compare(str(value).lower(), text.lower())
+        words = {"true": True, "yes": True, "false": False, "no": False}
+        if text.lower() not in words:
+            raise RecordError(f"{text[:40]!r}: this field is true or false")
+        return compare(value, words[text.lower()])
     if isinstance(value, int | float):
         try:
             return compare(value, float(text))
         except ValueError:
-            return compare is operator.ne
+            if text == "null":
+                return compare is operator.ne
+            raise RecordError(f"{text[:40]!r}: this field is a number, or null") from None
     return compare(str(value), text)
 
 

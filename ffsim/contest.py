@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from ffsim import yamlio
+from ffsim.clock import ClockPolicy
 from ffsim.errors import ContestError
 from ffsim.knobs import Knob, KnobTable
 
@@ -59,13 +60,17 @@ class Hosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Launch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How a rehearsal starts: trainer module, environment, cache folders that a cold start empties."""
+    """How a rehearsal starts: trainer module, environment, cache folders that a cold start empties.
+
+    A run is ended after `wall_limit_startup_s` + `wall_limit_factor` x its budget by the wall.
+    """
 
     trainer: str
     environment: dict[str, str]
     cache_folders: tuple[str, ...]
     devices: tuple[str, ...]
     wall_limit_factor: float
+    wall_limit_startup_s: float
 
 
 class Trainers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -140,6 +145,20 @@ class Contest:
         parts = (str(fingerprint.get(field, "unknown")) for field in self.hosts.block_by)
         return ".".join(re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-") or "unknown" for part in parts)
 
+    def device(self, asked: str | None) -> str:
+        """The device to use: the one asked for, or the contest's first.
+
+        Raises
+        ------
+        ContestError
+            If the contest does not run on it.
+        """
+        device = asked or self.launch.devices[0]
+        if device not in self.launch.devices:
+            allowed = ", ".join(self.launch.devices)
+            raise ContestError(f"device {device[:40]!r}: the contest {self.name} runs on {allowed}")
+        return device
+
     def step_tokens(self, knobs: dict[str, Any]) -> int:
         """Tokens of one optimizer step of a recipe."""
         tokens = 1
@@ -151,6 +170,23 @@ class Contest:
         where = f"contest {self.name}"
         if not NAME.fullmatch(self.name):
             raise ContestError(f"{where}: the name must match {NAME.pattern}")
+        self._check_texts(where)
+        if not 0 < self.budget_s < 1e9:
+            raise ContestError(f"{where}: budget_s must be above 0 seconds and finite")
+        if not all(0 < at < 1 for at in self.curve_at):
+            raise ContestError(f"{where}: curve_at takes fractions between 0 and 1")
+        if not self.launch.devices:
+            raise ContestError(f"{where}: launch.devices needs at least one device")
+        if not self.phases:
+            raise ContestError(f"{where}: phases needs at least one name")
+        ClockPolicy.from_dict(self.clock)
+        for name in self.tokens_per_step:
+            if name not in self.knobs:
+                raise ContestError(f"{where}: tokens_per_step: {name} {self.knobs.unknown(name)}")
+            if self.knobs[name].type != "int":
+                raise ContestError(f"{where}: tokens_per_step: {name} is no whole number")
+
+    def _check_texts(self, where: str) -> None:
         roles = [text.role for text in self.texts.values()]
         for role in ("train", "rehearsal", "official"):
             if roles.count(role) != 1:
@@ -160,11 +196,6 @@ class Contest:
                 raise ContestError(f"{where}: the text name {name!r} must be a lower-case word")
             if Path(text.path).is_absolute() or ".." in Path(text.path).parts:
                 raise ContestError(f"{where}: the path of text {name} must stay below data/texts")
-        if self.budget_s <= 0:
-            raise ContestError(f"{where}: budget_s must be above 0")
-        for name in self.tokens_per_step:
-            if name not in self.knobs:
-                raise ContestError(f"{where}: tokens_per_step {self.knobs.unknown(name)}")
 
 
 def load(name: str, folder: Path | None = None) -> Contest:
@@ -188,7 +219,10 @@ def load(name: str, folder: Path | None = None) -> Contest:
         raise ContestError(f"{name[:60]!r} is no contest name; `ffsim status` lists the contests")
     for place in (folder, PACKAGED):
         if place is not None and (place / f"{name}.yaml").is_file():
-            return _read(place / f"{name}.yaml")
+            contest = _read(place / f"{name}.yaml")
+            if contest.name != name:
+                raise ContestError(f"{contest.source}: says `contest: {contest.name}`; it must say {name}, as its name")
+            return contest
     raise ContestError(f"no contest {name}; known: {', '.join(available(folder))}, or give a contest file")
 
 

@@ -17,7 +17,7 @@ from ffsim.contest import Contest
 from ffsim.errors import SchemaError
 from ffsim.knobs import Knob
 
-Dtype = Literal["str", "int", "float", "bool", "knob", "curve", "strings", "names"]
+Dtype = Literal["str", "utc", "int", "float", "bool", "knob", "curve", "strings", "names"]
 PACKAGED = Path(__file__).parent / "schemas"
 BESIDE = Path(__file__).parent.parent / "schemas"  # an editable install has no copy in the package
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ffsim import guard, jsonio, store
 from ffsim.project import Project
-from ffsim.shape import Violation
+from ffsim.shape import Violation, plural
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,13 +34,14 @@ class Added:
 
     def summary(self) -> str:
         """The outcome in one line."""
-        n = len(self.run_ids)
+        runs = plural(len(self.run_ids), "run")
         if self.violations:
             refused = len({violation.record for violation in self.violations})
-            return f"refused: {len(self.violations)} violations in {refused} records; nothing was added"
+            found = plural(len(self.violations), "violation")
+            return f"refused: {found} in {plural(refused, 'record')}; nothing was added"
         if self.dry_run:
-            return f"{n} runs would be added; nothing was changed"
-        return f"added {n} runs; next: dvc repro, ffsim diff, git commit"
+            return f"{runs} would be added; nothing was changed"
+        return f"added {runs}; next: dvc repro, ffsim diff, git commit"
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON values."""

@@ -6,7 +6,6 @@ half, so everything that computes asks `missing` first.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,26 +53,30 @@ def load_uploads(project: Project, contest: str) -> list[Upload]:
 
 
 def find_run(project: Project, run_id: str) -> tuple[Run, Path]:
-    """A run by id, of the dataset, of one's own records in runs/, or of rehearsed/.
+    """A run by id or the start of one, of the dataset, of one's own records in runs/, or of rehearsed/.
 
     Raises
     ------
     RecordError
-        If there is none.
+        If there is none, or more than one run starts so.
     """
     if records.RUN_ID.fullmatch(run_id):
-        for name in project.contest_names():
-            path = project.folder("runs", name) / f"{run_id}.json"
-            if path.is_file():
-                return records.read_run(path), path
-        own = project.outbox / f"{run_id}.json"
-        if own.is_file():
-            return records.read_run(own), own
+        folders = [*(project.folder("runs", name) for name in project.contest_names()), project.outbox]
+        known = {path.stem: path for folder in reversed(folders) for path in sorted(folder.glob("*.json"))}
         for path in sorted(project.rehearsed.glob("*.json")):
-            run = records.read_run(path)
-            if run.run_id == run_id:
-                return run, path
-    raise RecordError(f"no run {run_id[:80]!r} in data/runs, runs/ or rehearsed/; `ffsim runs` lists them")
+            known.setdefault(records.read_run(path).run_id, path)
+        found = [run_id] if run_id in known else [name for name in known if name.startswith(run_id)]
+        if len(found) == 1:
+            return records.read_run(known[found[0]]), known[found[0]]
+        if found:
+            raise RecordError(
+                f"{len(found)} runs start with {run_id!r}: {', '.join(sorted(found)[:4])} ...; write more"
+            )
+    raise RecordError(f"no run {run_id[:80]!r} in data/runs, runs/ or rehearsed/; {_where(project)}")
+
+
+def _where(project: Project) -> str:
+    return "run `dvc pull data` first" if missing(project) else "`ffsim runs` lists them"
 
 
 def index(project: Project) -> Index:
@@ -85,8 +88,7 @@ def index(project: Project) -> Index:
             found.ids[Path(name).stem.casefold()] = Path(name).stem
     for contest in project.contest_names():
         for path in run_files(project, contest):
-            document = json.loads(path.read_bytes())
-            found.add(document)
+            found.add(jsonio.load_file(path))
     return found
 
 
@@ -114,12 +116,22 @@ def listing(project: Project, revision: str | None = None) -> dict[str, str]:
     blob = _object(project, md5, revision)
     if blob is None:
         raise ProjectError(f"the listing {md5} of {POINTER} is in no store; fetch it with `dvc fetch data`")
-    return {str(entry["relpath"]): str(entry["md5"]) for entry in json.loads(blob)}
+    try:
+        return {str(entry["relpath"]): str(entry["md5"]) for entry in jsonio.loads(blob, where=f"listing {md5}")}
+    except (RecordError, TypeError, KeyError):
+        raise ProjectError(f"the listing {md5} of {POINTER} is damaged; fetch it again with `dvc fetch data`") from None
 
 
 def missing(project: Project, revision: str | None = None) -> list[str]:
     """Paths below data/ that data.dvc lists (here or at a revision) and that are not on disk."""
     return [path for path in listing(project, revision) if not (project.data / path).is_file()]
+
+
+def unlisted(project: Project) -> list[str]:
+    """Paths below data/ that are on disk and that data.dvc does not list: another revision's, or by hand."""
+    known = listing(project)
+    files = (path for path in sorted(project.data.rglob("*")) if path.is_file())
+    return [name for path in files if (name := path.relative_to(project.data).as_posix()) not in known]
 
 
 def require_complete(project: Project) -> None:

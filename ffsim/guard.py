@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ffsim import contest as contests
-from ffsim import contract, identity, jsonio, records
+from ffsim import contract, identity, jobs, jsonio, records
 from ffsim.contest import Contest
 from ffsim.errors import ContestError, RecordError
 from ffsim.identity import Index
@@ -87,23 +87,7 @@ def judge(
         Whether a run of kind official is refused: a contributor cannot speak for the organiser.
     """
     violations: list[Violation] = []
-    parsed: list[tuple[str, dict[str, Any]]] = []
-    labels: set[str] = set()
-    for source in given:
-        label = source.name
-        try:
-            document = _parse(source)
-        except RecordError as error:
-            violations.append(Violation(label, "", "", "json", str(error).removeprefix(f"{label}: "), ""))
-            continue
-        run_id = document.get("run_id")
-        if isinstance(run_id, str) and records.RUN_ID.fullmatch(run_id) and run_id not in labels:
-            label = run_id
-        while label in labels:
-            label += "'"
-        labels.add(label)
-        parsed.append((label, document))
-
+    parsed = _read_all(project, given, violations)
     known = index
     passed: list[dict[str, Any]] = []
     unverified: dict[str, list[str]] = {}
@@ -117,8 +101,13 @@ def judge(
             from ffsim import dataset
 
             known = dataset.index(project)
-        for label, document in members:
+        for label, given_document in members:
             if label in broken:
+                continue
+            try:
+                document = normal(given_document, contest)
+            except RecordError as error:
+                violations.append(Violation(label, "", "", "record", str(error), "give a record of `ffsim rehearse`"))
                 continue
             found = identity.check(label, document, contest, known)
             if refuse_official and document["kind"] == "official":
@@ -131,6 +120,53 @@ def judge(
                 if label in report.unverified:
                     unverified[label] = report.unverified[label]
     return Verdict(passed, violations, unverified)
+
+
+def normal(document: dict[str, Any], contest: Contest) -> dict[str, Any]:
+    """The one spelling of a record: 20 and 20.0, an absent and an empty group, are the same run.
+
+    Raises
+    ------
+    RecordError
+        If it is no run record after all.
+    """
+    run = records.as_json(records.run_from(document, where="record"))
+    run["knobs"] = contest.knobs.normal(run["knobs"])
+    run["message"] = run["message"] or None
+    return run
+
+
+def _read_all(
+    project: Project, given: Iterable[Source], violations: list[Violation]
+) -> list[tuple[str, dict[str, Any]]]:
+    """(label, record) of every source that holds a run record; the label is its id, or its file's name."""
+    parsed: list[tuple[str, dict[str, Any]]] = []
+    labels: set[str] = set()
+    running = jobs.running(project)
+    for source in given:
+        label = source.name
+        try:
+            document = _parse(source)
+        except RecordError as error:
+            violations.append(Violation(label, "", "", "json", str(error).removeprefix(f"{label}: "), ""))
+            continue
+        run_id = document.get("run_id")
+        if isinstance(run_id, str) and records.RUN_ID.fullmatch(run_id) and run_id not in labels:
+            label = run_id
+        while label in labels:
+            label += "'"
+        labels.add(label)
+        if document.get("format") != records.RUN_FORMAT:
+            fix = "give a record that `ffsim rehearse` wrote"
+            shown = show(document.get("format"))
+            violations.append(Violation(label, "format", shown, "format", "is no run record", fix))
+        elif label in running:
+            violations.append(
+                Violation(label, "run_id", show(run_id), "running", "is still running", "wait for its end")
+            )
+        else:
+            parsed.append((label, document))
+    return parsed
 
 
 def _by_contest(

@@ -7,13 +7,14 @@ hash, or the other runs of the dataset.
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ffsim import recipe as recipes
 from ffsim import records
 from ffsim.contest import Contest
-from ffsim.shape import Violation, show
+from ffsim.shape import Violation, show, utc
 
 # Steps are timed one by one; their sum and the charged total differ by what lies between two steps.
 CHARGED_TOLERANCE = 0.02
@@ -54,7 +55,9 @@ def check(label: str, run: Mapping[str, Any], contest: Contest, index: Index) ->
         _budget,
         _host,
         _steps,
+        _curves,
         _scores,
+        _time,
     )
     findings = _unique(run, index) + [finding for rule in rules for finding in rule(run, contest)]
     return [Violation(label, field, show(value), rule, message, fix) for field, value, rule, message, fix in findings]
@@ -93,12 +96,13 @@ def _recipe(run: Mapping[str, Any], contest: Contest) -> list[Finding]:
             )
         )
     version = run["trainer_version"]
-    if contest.era(version) is not None:
-        knobs = contest.knobs.normal(run["knobs"])
-        if run["artifact_sha256"] != recipes.artifact_of(contest.name, knobs, version):
-            fix = "rehearse this recipe with this trainer version, and add the record that it wrote"
-            message = "is not the hash of this recipe and trainer version"
-            found.append(("artifact_sha256", run["artifact_sha256"][:12] + "...", "artifact", message, fix))
+    if contest.era(version) is None:
+        fix = "runs of a trainer that the contest declares in no era cannot be compared; declare it in the contest file"
+        found.append(("trainer_version", version, "era", "belongs to no era of this contest", fix))
+    elif run["artifact_sha256"] != recipes.artifact_of(contest.name, run["knobs"], version):
+        fix = "rehearse this recipe with this trainer version, and add the record that it wrote"
+        message = "is not the hash of this recipe and trainer version"
+        found.append(("artifact_sha256", run["artifact_sha256"][:12] + "...", "artifact", message, fix))
     return found
 
 
@@ -146,9 +150,30 @@ def _steps(run: Mapping[str, Any], contest: Contest) -> list[Finding]:
     return found
 
 
+def _curves(run: Mapping[str, Any], contest: Contest) -> list[Finding]:
+    last = max((points[-1][0] for points in run["curves"].values() if points), default=0)
+    if run["steps"] is not None and last > run["steps"]:
+        fix = "curves hold steps of this run only"
+        return [("curves", last, "curve_steps", f"goes beyond the {run['steps']} steps of the run", fix)]
+    return []
+
+
+def _time(run: Mapping[str, Any], contest: Contest) -> list[Finding]:
+    created = utc(run["created_utc"])
+    # A day of grace: clocks differ, and nobody gains by a few hours.
+    if created is not None and created > dt.datetime.now(dt.UTC) + dt.timedelta(days=1):
+        return [("created_utc", run["created_utc"], "future", "lies in the future", "give the time of the run in UTC")]
+    return []
+
+
 def _scores(run: Mapping[str, Any], contest: Contest) -> list[Finding]:
     found: list[Finding] = []
-    role = "official" if run["kind"] == "official" else "rehearsal"
+    official = run["kind"] == "official"
+    role = "official" if official else "rehearsal"
+    hidden = contest.text("official")
+    if not official and hidden in run["scores"]:
+        fix = "only the organiser scores it; remove the score"
+        found.append((f"scores.{hidden}", "", "hidden_text", "is the organiser's text", fix))
     if run["status"] == "finished" and contest.text(role) not in run["scores"]:
         name = contest.text(role)
         found.append((f"scores.{name}", "", "scored", "is missing in a finished run", f"score the text {name}"))

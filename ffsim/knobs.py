@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -68,7 +69,7 @@ class Knob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 return None
             return f"must be one of {', '.join(self.choices)}"
         if isinstance(value, bool) or not isinstance(value, int | float):
-            return f"must be a number ({self.type})"
+            return "must be a whole number" if self.type == "int" else "must be a number"
         if self.type == "int" and not isinstance(value, int):
             return "must be a whole number"
         if isinstance(value, float) and not math.isfinite(value):
@@ -94,13 +95,10 @@ class Knob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """Read a value from a command line; a value of the wrong type is returned as text."""
         if self.type == "bool" and text.lower() in {"true", "false"}:
             return text.lower() == "true"
-        try:
-            if self.type == "int":
-                return int(text)
-            if self.type == "float":
-                return float(text)
-        except ValueError:
-            return text
+        if self.type == "int" and re.fullmatch(r"[-+]?[0-9]{1,15}", text):
+            return int(text)
+        if self.type == "float" and re.fullmatch(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?", text):
+            return float(text)
         return text
 
 
@@ -118,6 +116,8 @@ class KnobTable:
         for knob in self:
             if isinstance(knob.multiple_of, str) and knob.multiple_of not in self._knobs:
                 raise ContestError(f"knob {knob.name}: multiple_of names no knob: {knob.multiple_of}")
+            if knob.unit_step <= 0:
+                raise ContestError(f"knob {knob.name}: unit_step must be above 0")
             if knob.scale == "log" and not (knob.min or 0) > 0:
                 raise ContestError(f"knob {knob.name}: a log scale needs a min above 0")
         problems = self.problems(self.defaults())

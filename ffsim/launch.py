@@ -45,7 +45,7 @@ def events(
     cwd
         Its working directory.
     budget_s
-        The wall limit is `launch.wall_limit_factor` times this; None is no limit.
+        The wall limit is `launch.wall_limit_factor` times this, plus the start-up; None is no limit.
 
     Yields
     ------
@@ -75,7 +75,7 @@ def events(
             cwd=cwd,
             start_new_session=True,  # a process group of its own, ended as a whole
         )
-        limit_s = launch.wall_limit_factor * budget_s if budget_s is not None else None
+        limit_s = launch.wall_limit_startup_s + launch.wall_limit_factor * budget_s if budget_s is not None else None
         with _ended(process, limit_s) as timed_out:
             assert process.stdout is not None  # noqa: S101
             for line in process.stdout:
@@ -86,7 +86,7 @@ def events(
                     yield event
             code = process.wait()
         if timed_out.is_set():
-            raise RunError(f"ended after {limit_s:.0f} s by the wall, {launch.wall_limit_factor:g} times its budget")
+            raise RunError(f"ended after {limit_s:.0f} s by the wall, the contest's limit")
         if code != 0:
             stderr.seek(0)
             said = stderr.read().decode(errors="replace").strip().splitlines()

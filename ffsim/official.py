@@ -6,8 +6,7 @@ another submission, and is refused.
 
 from __future__ import annotations
 
-import datetime as dt
-import decimal
+import re
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -19,6 +18,9 @@ from ffsim.launch import Event
 from ffsim.project import Project
 from ffsim.records import OfficialScore, Run, Upload
 from ffsim.rehearse import Plan
+from ffsim.shape import utc
+
+SCORE = re.compile(r"[0-9]{1,2}\.[0-9]{1,15}")
 
 
 def open_upload(
@@ -46,8 +48,7 @@ def open_upload(
         raise RecordError(
             f"run {run_id} is a {rehearsal.status} {rehearsal.kind}; only a finished rehearsal is uploaded"
         )
-    for other in selected_from:
-        dataset.find_run(project, other)
+    selected = [dataset.find_run(project, other)[0].run_id for other in selected_from]
     existing = project.folder("uploads", contest.name) / f"{name}.json"
     if existing.is_file():
         upload = records.read_upload(existing)
@@ -55,19 +56,21 @@ def open_upload(
             raise RecordError(
                 f"upload {name} has its official score already ({upload.official.bpb:.6f}); choose a name"
             )
-        if upload.run_id != run_id:
-            raise RecordError(f"upload {name} waits for the score of {upload.run_id}, not of {run_id}")
+        if upload.run_id != rehearsal.run_id:
+            raise RecordError(f"upload {name} waits for the score of {upload.run_id}, not of {rehearsal.run_id}")
+        if selected_from or notes:
+            raise RecordError(f"upload {name} waits already: its notes and candidates stay as they were submitted")
         return contest, rehearsal, upload
     return contest, rehearsal, Upload(
         name=name,
         contest=contest.name,
         contributor=contributor,
-        run_id=run_id,
+        run_id=rehearsal.run_id,
         recipe=rehearsal.recipe,
         artifact_sha256=rehearsal.artifact_sha256,
         seed=rehearsal.seed,
         order=rehearsal.order,
-        selected_from=tuple(selected_from),
+        selected_from=tuple(selected),
         submitted_utc=records.utc_now(),
         notes=notes,
     )  # fmt: skip
@@ -127,13 +130,15 @@ def wait(project: Project, upload: Upload) -> Upload:
     return upload
 
 
-def receive(project: Project, upload: Upload, score: str, decimals: int | None, time: str | None) -> Upload:
+def receive(
+    project: Project, rehearsal: Run, upload: Upload, score: str, decimals: int | None, time: str | None
+) -> Upload:
     """Store the score that a real organiser gave.
 
     Parameters
     ----------
-    project, upload
-        The upload as `open_upload` gave it.
+    project, rehearsal, upload
+        As `open_upload` gave them.
     score
         bpb as published; the digits after its point are its rounding, unless `decimals` says otherwise.
     decimals
@@ -144,24 +149,26 @@ def receive(project: Project, upload: Upload, score: str, decimals: int | None, 
     Raises
     ------
     RecordError
-        If the score or the time cannot be read.
+        If the score or the time cannot be read, or the time is before the rehearsal or the submission.
     """
-    try:
-        value = decimal.Decimal(score)
-        digits = -int(value.as_tuple().exponent) if value.is_finite() else -1
-    except (decimal.InvalidOperation, ValueError):
-        digits = -1
-    if digits < 1 or not 0 < value < 64:
+    if not SCORE.fullmatch(score):
         raise RecordError(f"score {score[:40]!r}: give bits per byte as published, e.g. 2.6213")
-    if time is not None:
-        try:
-            dt.datetime.strptime(time, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=dt.UTC)
-        except ValueError:
-            raise RecordError(f"time {time[:40]!r}: write UTC as 2026-11-30T18:30:00Z") from None
-    official = OfficialScore(bpb=float(value), decimals=digits if decimals is None else decimals)
+    value, digits = float(score), len(score.partition(".")[2])
+    floor = project.contest(upload.contest).metric.impossible_below_bpb
+    if value < floor:
+        raise RecordError(f"score {score}: below {floor:g} bits per byte is impossible here; check the unit")
+    if decimals is not None and decimals < digits:
+        raise RecordError(f"score {score} has {digits} decimals, not {decimals}")
+    if time is not None and utc(time) is None:
+        raise RecordError(f"time {time[:40]!r}: write UTC as 2026-11-30T18:30:00Z")
+    official = OfficialScore(bpb=value, decimals=digits if decimals is None else decimals)
     scored_utc = time or records.utc_now()
+    waited = (project.folder("uploads", upload.contest) / f"{upload.name}.json").is_file()
+    earliest, what = (upload.submitted_utc, "submission") if waited else (rehearsal.created_utc, "rehearsal")
+    if not earliest <= scored_utc <= records.utc_now():
+        raise RecordError(f"time {scored_utc}: must lie between the {what} ({earliest}) and now")
     if scored_utc < upload.submitted_utc:
-        # A score that is entered later than it was given: the upload was made before it.
+        # Entered later than it was given, and never recorded as waiting: the score's time is all that is known.
         upload = msgspec.structs.replace(upload, submitted_utc=scored_utc)
     scored = _scored(upload, official, scored_utc)
     _store(project, scored, None)
@@ -196,4 +203,16 @@ def _store(project: Project, upload: Upload, run: Run | None) -> None:
     if run is not None:
         files[f"runs/{run.contest}/{run.run_id}.json"] = jsonio.pretty(records.as_json(run))
     with store.locked(project):
+        _require_waiting(project, upload)
         store.add(project, files, replace=True)
+
+
+def _require_waiting(project: Project, upload: Upload) -> None:
+    """Refuse to write over a score, or over another submission: somebody else may have been faster."""
+    path = project.folder("uploads", upload.contest) / f"{upload.name}.json"
+    if path.is_file():
+        now = records.read_upload(path)
+        if now.official.bpb is not None or now.run_id != upload.run_id or upload.official.bpb is None:
+            raise RecordError(
+                f"upload {upload.name} was changed by another command; look at `ffsim show {upload.name}`"
+            )

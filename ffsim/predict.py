@@ -95,9 +95,10 @@ def predict(
     official
         The official score, if it is known; it is only compared.
     """
-    if fitted.oracle is None:
-        return _nothing(official, fitted.reasons.get("oracle", "no oracle"))
     scored = rehearsal.status == "finished" and contest.text("rehearsal") in rehearsal.scores
+    if fitted.oracle is None:
+        nothing = _nothing(official, fitted.reasons.get("oracle", "no oracle"))
+        return dataclasses.replace(nothing, rehearsal_bpb=bpb(contest, rehearsal) if scored else None)
     simulated = simulate(contest, fitted, rehearsal.knobs, rehearsal.host.block)
     from_recipe = fitted.oracle.forecast(*simulated) if simulated is not None else None
     if not scored:

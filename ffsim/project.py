@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+import msgspec
 
 from ffsim import contest as contests
 from ffsim import recipe as recipes
@@ -12,9 +15,35 @@ from ffsim import yamlio
 from ffsim.contest import Contest
 from ffsim.errors import ProjectError, RecipeError
 from ffsim.recipe import Recipe
+from ffsim.records import StartKind
 
+Seed = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
 DATA = "data"
 KINDS = ("runs", "uploads", "recipes")
+
+
+class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What the pipeline rehearses: a recipe, its seeds, the device and the state of the compile caches."""
+
+    recipe: str
+    seed: Seed = 1
+    order: Seed = 1
+    device: str | None = None
+    start: StartKind = "cold"
+
+
+class Predict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`interval`: the probability that a printed interval holds the official score."""
+
+    interval: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.8
+
+
+class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """params.yaml: the project's contests, its candidates by contest, and how it predicts."""
+
+    contests: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    candidates: dict[str, Candidate] = {}
+    predict: Predict = Predict()
 
 
 class Project:
@@ -53,22 +82,27 @@ class Project:
                 return cls(folder)
         raise ProjectError(f"{here} is in no ffsim project (no params.yaml and dvc.yaml); cd into one")
 
-    def params(self) -> dict[str, Any]:
+    def params(self) -> Params:
         """The settings of params.yaml.
 
         Raises
         ------
         ProjectError
-            If it is not a mapping with the keys that every command needs.
+            If a setting is missing, unknown or of a wrong type; the text names it.
         """
-        params = yamlio.load_file(self.root / "params.yaml", ProjectError)
-        if not isinstance(params, dict) or not isinstance(params.get("contests"), list):
-            raise ProjectError("params.yaml: needs `contests:`, a list of contest names")
+        document = yamlio.load_file(self.root / "params.yaml", ProjectError)
+        try:
+            params = msgspec.convert(document, Params)
+        except msgspec.ValidationError as error:
+            raise ProjectError(f"params.yaml: {error}") from None
+        for name in params.candidates:
+            if name not in params.contests:
+                raise ProjectError(f"params.yaml: candidates.{name}: add {name} to `contests:`")
         return params
 
-    def contest_names(self) -> list[str]:
+    def contest_names(self) -> tuple[str, ...]:
         """The contests of params.yaml."""
-        return [str(name) for name in self.params()["contests"]]
+        return self.params().contests
 
     def contest(self, name: str | None = None) -> Contest:
         """A contest of this project; without a name the first of params.yaml.
@@ -95,13 +129,33 @@ class Project:
         path = Path(name)
         if not name.endswith((".yaml", ".yml")):
             path = self.folder("recipes", contest.name) / f"{name}.yaml"
-            if not recipes.NAME.fullmatch(name) or not path.is_file():
-                known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml"))[:12])
-                raise RecipeError(
-                    f"no recipe {name[:60]!r} in {DATA}/recipes/{contest.name} ({known or 'empty'}); "
-                    "give a recipe file, or make one with `ffsim recipe new`"
-                )
+            if not self.has_recipe(contest, name):
+                raise RecipeError(self._no_recipe(contest.name, name))
         return recipes.read(path, contest)
+
+    def has_recipe(self, contest: Contest, name: str) -> bool:
+        """Whether `recipe` would find a file under that name."""
+        return name.endswith((".yaml", ".yml")) or (
+            bool(recipes.NAME.fullmatch(name)) and (self.folder("recipes", contest.name) / f"{name}.yaml").is_file()
+        )
+
+    def recipes(self, contest: Contest) -> list[Recipe]:
+        """The recipes of data/recipes, sorted by name.
+
+        Raises
+        ------
+        RecipeError
+            If one does not fit the contest.
+        """
+        return [recipes.read(path, contest) for path in sorted(self.folder("recipes", contest.name).glob("*.yaml"))]
+
+    def _no_recipe(self, contest: str, name: str) -> str:
+        folder = self.folder("recipes", contest)
+        if not folder.is_dir() and (self.root / f"{DATA}.dvc").is_file():
+            return f"no recipe {name[:60]!r}: the dataset is not here; run `dvc pull data`"
+        near = difflib.get_close_matches(name, [path.stem for path in folder.glob("*.yaml")], n=1)
+        hint = f"did you mean {near[0]}?" if near else "`ffsim recipe list` shows them, `ffsim recipe new` makes one"
+        return f"no recipe {name[:60]!r} in {DATA}/recipes/{contest}; {hint}"
 
     def git(self, *arguments: str, check: bool = True) -> str | None:
         """Output of a git command in the project, or None if it failed and `check` is false.
@@ -111,11 +165,17 @@ class Project:
         ProjectError
             With git's last line.
         """
-        done = subprocess.run(["git", "-C", str(self.root), *arguments], capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(self.root), *arguments], capture_output=True, text=True, check=False
+            )
+        except FileNotFoundError:
+            raise ProjectError("git is not installed; ffsim keeps its versions with it") from None
         if done.returncode == 0:
             return done.stdout
         if check:
-            said = (done.stderr.strip() or "no message").splitlines()[-1]
+            lines = (done.stderr.strip() or "no message").splitlines()
+            said = next((line for line in lines if line.startswith(("fatal:", "error:"))), lines[-1])
             raise ProjectError(f"git {arguments[0]} failed: {said}")
         return None
 
@@ -124,5 +184,7 @@ class Project:
         head = self.git("rev-parse", "--short=12", "HEAD", check=False)
         if not head:
             return None
-        dirty = self.git("status", "--porcelain", "--untracked-files=no", check=False)
+        # The dataset and what the pipeline makes of it move while one works; code and settings are what ran.
+        aside = [f":!{name}" for name in (f"{DATA}.dvc", "dvcstore", "dvc.lock", "metrics", "rehearsed")]
+        dirty = self.git("status", "--porcelain", "--untracked-files=no", "--", ".", *aside, check=False)
         return head.strip() + ("-dirty" if dirty else "")

@@ -50,8 +50,8 @@ def make(contest: Contest, name: str, knobs: Mapping[str, Any], notes: str = "")
     RecipeError
         Naming every knob that is unknown or out of range, with what was allowed.
     """
-    if not NAME.fullmatch(name):
-        raise RecipeError(f"recipe name {name[:60]!r}: use letters, digits, _ . and - (80 at most)")
+    if not NAME.fullmatch(name) or name.endswith((".yaml", ".yml")):
+        raise RecipeError(f"recipe name {name[:60]!r}: use letters, digits, _ . and - (80 at most), without .yaml")
     values = {**contest.knobs.defaults(), **knobs}
     problems = contest.knobs.problems(values)
     if problems:

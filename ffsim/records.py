@@ -228,15 +228,8 @@ def utc_now() -> str:
 
 # What may differ between two copies of one result that is contributed twice.
 _LABELS = (
-    "run_id",
-    "created_utc",
-    "contributor",
-    "consent",
-    "notes",
-    "provenance",
-    "control_of",
-    "official_bpb",
-)
+    "run_id", "created_utc", "contributor", "consent", "notes", "provenance", "control_of", "official_bpb", "message",
+)  # fmt: skip
 
 
 def content_hash(run: dict[str, Any]) -> str:

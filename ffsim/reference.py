@@ -12,7 +12,7 @@ from ffsim.contest import Contest
 from ffsim.contract import Column, Contract
 from ffsim.knobs import Knob
 
-_TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+_TYPES = {"str": "string", "utc": "string", "int": "integer", "float": "number", "bool": "boolean"}
 
 
 def page(contracts: list[Contract]) -> str:
@@ -89,6 +89,7 @@ def _property(column: Column) -> dict[str, Any]:
         "exclusiveMinimum": column.above,
         "maxLength": column.max_length,
         "const": column.equals,
+        "format": "date-time" if column.dtype == "utc" else None,
         "pattern": None if column.pattern is None else f"^(?:{column.pattern})$",
         "enum": list(column.choices) or None,
     }
@@ -107,6 +108,8 @@ def _knob(knob: Knob) -> dict[str, Any]:
 
 
 def _allowed(column: Column) -> str:
+    if column.dtype == "utc":
+        return "`2026-11-30T18:30:00Z`"
     if column.choices:
         return ", ".join(column.choices)
     if column.equals is not None:

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import secrets
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ffsim import __version__, host, jsonio, launch, recipe, records
+from ffsim import __version__, host, jobs, jsonio, launch, recipe, records
 from ffsim.attempt import Attempt
 from ffsim.contest import Contest
 from ffsim.errors import RecordError, RunError
@@ -25,6 +23,9 @@ from ffsim.launch import Event
 from ffsim.project import Project
 from ffsim.recipe import Recipe
 from ffsim.records import Kind, Run, StartKind
+
+SAVE_EVERY_S = 5.0  # how much of its curve a killed run may lose
+UNENDED = "still running, or killed before the run ended"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,13 +47,11 @@ class Plan:
     budget_s, steps
         Charged seconds, or a fixed number of optimizer steps: exactly one.
     device
-        A device of the contest's list.
+        A device of the contest's list; None is its first.
     start
         State of the compile caches that is asked for; ``cold`` runs with fresh, empty cache folders.
     contributor, consent, notes, control_of
         As in the record.
-    replace
-        Whether `out` may exist already.
     """
 
     contest: Contest
@@ -64,13 +63,12 @@ class Plan:
     run_id: str
     budget_s: float | None = None
     steps: int | None = None
-    device: str = ""
+    device: str | None = None
     start: StartKind = "cold"
     contributor: str = "anonymous"
     consent: bool = True
     notes: str = ""
     control_of: str | None = None
-    replace: bool = False
 
 
 def new_run_id(name: str, seed: int, order: int) -> str:
@@ -105,9 +103,9 @@ def run(project: Project, plan: Plan, on_event: Callable[[Event], None] = lambda
     """
     draft = _draft(project, plan)
     job = _job(project, plan)
-    _claim(plan)
+    _claim(plan.out)
     _write(plan.out, draft)
-    folder = _job_folder(project, plan.run_id)
+    folder = jobs.start(project, plan.run_id)
     log = plan.out.with_suffix(".log")
     attempt = Attempt(draft, plan.contest)
     try:
@@ -115,52 +113,49 @@ def run(project: Project, plan: Plan, on_event: Callable[[Event], None] = lambda
             plan.contest.launch, job, folder=folder, log=log, cwd=project.root, budget_s=plan.budget_s
         )
         with launch.termination_as_interrupt(), contextlib.closing(trainer):
+            written_s = time.monotonic()
             for event in trainer:
                 attempt.see(event)
                 on_event(event)
+                if time.monotonic() - written_s > SAVE_EVERY_S:
+                    _write(plan.out, attempt.unfinished("cut_off", UNENDED))
+                    written_s = time.monotonic()
         done = attempt.finished(log)
     except KeyboardInterrupt:
         _write(plan.out, attempt.unfinished("cut_off", "interrupted"))
-        raise
+        raise KeyboardInterrupt(f"interrupted; the record of the attempt is {plan.out}") from None
     except (RunError, RecordError) as error:
         done = attempt.unfinished("crashed", str(error))
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        jobs.end(folder)
     _write(plan.out, done)
     return done
 
 
-def _claim(plan: Plan) -> None:
+def keep_candidate(project: Project, plan: Plan) -> Path:
+    """Make a finished attempt the candidate's record, rehearsed/<contest>.json.
+
+    Until then the last good one stays there: an attempt that is cut off takes nothing away.
+    """
+    target = project.rehearsed / f"{plan.contest.name}.json"
+    jsonio.write_atomic(target, plan.out.read_bytes())
+    plan.out.unlink()
+    return target
+
+
+def _claim(out: Path) -> None:
     """Make the record's file, so that no other process takes the same one."""
-    plan.out.parent.mkdir(parents=True, exist_ok=True)
+    out.parent.mkdir(parents=True, exist_ok=True)
     try:
-        plan.out.touch(exist_ok=plan.replace)
+        out.touch(exist_ok=False)
     except FileExistsError:
-        raise RunError(f"{plan.out} exists; choose another --run-id or --out") from None
-
-
-def _job_folder(project: Project, run_id: str) -> Path:
-    """An empty folder for the job and its caches; those of processes that were killed are removed."""
-    import psutil
-
-    jobs = project.scratch / "jobs"
-    jobs.mkdir(parents=True, exist_ok=True)
-    for left in jobs.iterdir():
-        owner = left.name.rpartition(".")[2]
-        if not (owner.isdigit() and psutil.pid_exists(int(owner))):
-            shutil.rmtree(left, ignore_errors=True)
-    folder = jobs / f"{run_id}.{os.getpid()}"
-    folder.mkdir()
-    return folder
+        raise RunError(f"{out} exists; choose another --run-id or --out") from None
 
 
 def _draft(project: Project, plan: Plan) -> Run:
     from ffsim.train import TRAINER_VERSION
 
-    device = plan.device or plan.contest.launch.devices[0]
-    if device not in plan.contest.launch.devices:
-        allowed = ", ".join(plan.contest.launch.devices)
-        raise RunError(f"device {device!r}: the contest {plan.contest.name} runs on {allowed}")
+    device = plan.contest.device(plan.device)
     if not records.CONTRIBUTOR.fullmatch(plan.contributor):
         raise RunError(f"contributor {plan.contributor[:60]!r}: a short handle of letters, digits, space, _ . and -")
     if len(plan.notes) > records.NOTES_MAX:
@@ -188,7 +183,7 @@ def _draft(project: Project, plan: Plan) -> Run:
         step_limit=plan.steps,
         clock=records.Clock(),
         control_of=plan.control_of,
-        message="the process was killed before the run ended",
+        message=UNENDED,
         notes=plan.notes,
         provenance=records.Provenance(tool_version=f"ffsim {__version__}", git_revision=project.revision()),
     )
@@ -214,7 +209,7 @@ def _job(project: Project, plan: Plan) -> dict[str, Any]:
         "score_texts": {n: t.job(project.texts) for n, t in texts.items() if t.role != "train"},
         "curve_text": contest.text("rehearsal") if on_the_way else None,
         "curve_at": list(contest.curve_at) if on_the_way else [],
-        "device": plan.device or contest.launch.devices[0],
+        "device": contest.device(plan.device),
     }
 
 

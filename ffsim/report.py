@@ -11,6 +11,7 @@ from typing import Any
 
 from ffsim import jsonio
 from ffsim.project import Project
+from ffsim.shape import plural
 
 
 def run(project: Project) -> Path:
@@ -37,13 +38,13 @@ def _contest(project: Project, name: str) -> list[str]:
     return [
         f"## {name}: {contest.title}",
         "",
-        f"{data.get('runs', 0)} runs, {data.get('uploads', 0)} uploads "
-        f"({data.get('uploads_scored', 0)} scored), {data.get('host_blocks', 0)} host blocks.",
+        f"{plural(data.get('runs', 0), 'run')}, {plural(data.get('uploads', 0), 'upload')} "
+        f"({data.get('uploads_scored', 0)} scored), {plural(data.get('host_blocks', 0), 'host block')}.",
         "",
         "### How wrong the models are on runs they have not seen",
         "",
         "Mean absolute error in bpb (step time: in ln). The noise floor is what the best possible model would "
-        f"still miss: {_number((evaluation.get('noise') or {}).get('mae_bpb'))}.",
+        f"still miss: {_number((evaluation.get('noise') or {}).get('mae_bpb')) or 'unknown, no recipe was run twice'}.",
         "",
         "| part | held out | model | MAE | 80 % interval holds | n |",
         "|---|---|---|---|---|---|",

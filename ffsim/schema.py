@@ -22,6 +22,7 @@ from ffsim.shape import Violation
 
 DTYPES: dict[str, Any] = {
     "str": pd.StringDtype(),
+    "utc": pd.StringDtype(),
     "int": pd.Int64Dtype(),
     "float": pd.Float64Dtype(),
     "bool": pd.BooleanDtype(),

@@ -7,6 +7,7 @@ become 10, "3" would become 3, true would become 1.
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import difflib
 import re
 from typing import Any
@@ -14,7 +15,6 @@ from typing import Any
 from ffsim.contract import Column
 
 INT64_MAX = 2**63 - 1
-SCALARS = {"str", "int", "float", "bool"}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 _MAX_POINTS = 2000
 
@@ -55,6 +55,21 @@ class Violation:
         return "".join(char if char.isprintable() else "?" for char in text)
 
 
+def utc(text: str) -> dt.datetime | None:
+    """The time that a record writes as ``2026-11-30T18:30:00Z``, or None."""
+    if not re.fullmatch(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", text):
+        return None
+    try:
+        return dt.datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=dt.UTC)
+    except ValueError:
+        return None
+
+
+def plural(n: int, word: str) -> str:
+    """A count with its noun."""
+    return f"{n:,} {word}" if n == 1 else f"{n:,} {word}s"
+
+
 def show(value: Any) -> str:
     """A value for a message: its repr, cut; a number of numpy as the number it is."""
     text = repr(value.item() if hasattr(value, "item") else value)
@@ -64,15 +79,25 @@ def show(value: Any) -> str:
 def flatten(document: dict[str, Any], columns: dict[str, Column]) -> dict[str, Any]:
     """Dotted path -> value; a declared column is a leaf, also when it holds a list or an object."""
     parents = {path[:i] for path in columns for i, char in enumerate(path) if char == "."}
+    may_be_empty = {parent for parent in parents if all(c.optional for p, c in columns.items() if _below(p, parent))}
+    may_be_empty -= {path.rpartition(".")[0] for path in columns}
     flat: dict[str, Any] = {}
     stack: list[tuple[str, Any]] = [("", document)]
     while stack:
         prefix, value = stack.pop()
-        if isinstance(value, dict) and prefix not in columns and (not prefix or prefix in parents):
-            stack += [(f"{prefix}.{key}" if prefix else str(key), inner) for key, inner in value.items()]
-        else:
+        if not isinstance(value, dict) or prefix in columns or (prefix and prefix not in parents):
             flat[prefix] = value
+        elif not value and prefix not in may_be_empty:
+            flat[prefix] = value  # `{}` where fields must be
+        else:
+            # A key with a dot in it must not pass for a nested field.
+            names = {key: f"{key!r}" if "." in str(key) else str(key) for key in value}
+            stack += [(f"{prefix}.{names[key]}" if prefix else names[key], inner) for key, inner in value.items()]
     return flat
+
+
+def _below(path: str, parent: str) -> bool:
+    return path.startswith(f"{parent}.")
 
 
 def check(record: str, flat: dict[str, Any], columns: dict[str, Column]) -> tuple[dict[str, Any], list[Violation]]:
@@ -85,11 +110,14 @@ def check(record: str, flat: dict[str, Any], columns: dict[str, Column]) -> tupl
     """
     found = [_unknown(record, path, value, columns) for path, value in flat.items() if path not in columns]
     row: dict[str, Any] = {}
+    groups = {path.rpartition(".")[0] for path in flat}
     for path, column in columns.items():
         value = flat.get(path)
         row[path] = None
         if path not in flat:
-            if not column.optional:
+            # An optional group may be absent as a whole; what is there must be complete.
+            begun = path.rpartition(".")[0] in groups and not column.nullable
+            if begun or not column.optional:
                 found.append(Violation(record, path, "", "missing", "is missing", f"add it: {column.remedy()}"))
         elif value is None:
             if not column.nullable:
@@ -112,8 +140,10 @@ def _type_problem(value: Any, column: Column) -> str | None:
         return None if isinstance(value, bool | int | float | str) else "must be a plain value"
     if column.dtype == "bool":
         return None if isinstance(value, bool) else "must be true or false"
-    if column.dtype == "str":
-        return None if isinstance(value, str) else "must be text"
+    if column.dtype in {"str", "utc"}:
+        if not isinstance(value, str):
+            return "must be text"
+        return None if column.dtype == "str" or utc(value) is not None else "is no time in UTC"
     if column.dtype == "int":
         if isinstance(value, bool) or not isinstance(value, int):
             return "must be a whole number"
@@ -157,5 +187,7 @@ def _curve_problem(value: Any) -> str | None:
             return "must be a list of [step, charged_s, value]"
         if point[0] <= last:
             return "steps must increase"
+        if point[1] < 0 or point[2] < 0:
+            return "seconds and values must not be negative"
         last = point[0]
     return None

@@ -16,7 +16,7 @@ from typing import Any
 
 from ffsim import dataset, jsonio
 from ffsim.errors import StoreError
-from ffsim.project import DATA, Project
+from ffsim.project import DATA, KINDS, Project
 
 LOCK_WAIT_S = 300.0
 
@@ -58,23 +58,28 @@ def add(project: Project, files: Mapping[str, str], *, replace: bool = False) ->
     StoreError
         If a file exists, or DVC or git refuse; the dataset is then as it was.
     """
-    targets = {project.data / name: text for name, text in files.items()}
-    for path in targets:
+    known = dataset.listing(project)
+    folded = {name.casefold(): name for name in known}
+    for name in files:
+        path = project.data / name
         if not path.resolve().is_relative_to(project.data.resolve()):
             raise StoreError(f"{path} is outside of {DATA}/")
-        if path.exists() and not replace:
-            raise StoreError(f"{path.relative_to(project.root)} exists; a file of the dataset never changes")
+        # On a clone that has not pulled, the listing knows what the disk does not.
+        twin = folded.get(name.casefold(), name if path.exists() else None)
+        if twin is not None and (twin != name or not replace):
+            raise StoreError(f"{DATA}/{twin} exists; a file of the dataset never changes (case does not count)")
+    targets = {project.data / name: text for name, text in {**_skeleton(project, files, known), **files}.items()}
     before = {path: path.read_bytes() if path.exists() else None for path in targets}
     pointer = project.root / dataset.POINTER
     old_pointer = pointer.read_bytes() if pointer.is_file() else None
+    strays = _untracked(project)
     try:
         for path, text in targets.items():
             jsonio.write_atomic(path, text, scratch=project.scratch / "tmp")
         _track(project, list(targets), first=old_pointer is None)
+        # With another remote there is no embedded store to stage; strays of a killed command are not ours.
+        project.git("add", "--", dataset.POINTER, *sorted(_untracked(project) - strays))
         _drop_superseded(project, old_pointer)
-        # With another remote there is no embedded store to stage.
-        staged = [dataset.POINTER] + [dataset.STORE] * (project.root / dataset.STORE).is_dir()
-        project.git("add", "--", *staged)
     except BaseException:
         for path, content in before.items():
             if content is None:
@@ -83,13 +88,14 @@ def add(project: Project, files: Mapping[str, str], *, replace: bool = False) ->
                 jsonio.write_atomic(path, content, scratch=project.scratch / "tmp")
         if old_pointer is not None:
             jsonio.write_atomic(pointer, old_pointer, scratch=project.scratch / "tmp")
+        for name in _untracked(project) - strays:
+            (project.root / name).unlink(missing_ok=True)
         raise
 
 
 def _track(project: Project, paths: list[Path], *, first: bool) -> None:
     """`dvc add` and `dvc push` of the paths, in process: starting DVC twice would cost a second."""
     os.environ.setdefault("DVC_NO_ANALYTICS", "1")
-    from dvc.exceptions import DvcException
     from dvc.repo import Repo
 
     names = [DATA] if first else [str(path.relative_to(project.root)) for path in paths]
@@ -99,11 +105,27 @@ def _track(project: Project, paths: list[Path], *, first: bool) -> None:
             repo = Repo(str(project.root))
             repo.add(names)
             repo.push(names)
-        except DvcException as error:
-            raise StoreError(f"DVC refused: {' '.join(str(error).split())[:200]}; nothing was added") from None
+        except Exception as error:  # a remote's driver raises what it likes: ImportError, OSError, its own
+            words = " ".join(str(error).split())
+            if "is busy" in words:
+                words = "another DVC command is running (a `dvc repro` that trains?); try again when it has ended"
+            raise StoreError(f"DVC refused: {words[:200] or type(error).__name__}; nothing was added") from None
         finally:
             if repo is not None:
                 repo.close()
+
+
+def _untracked(project: Project) -> set[str]:
+    """Files of the embedded store that git does not know yet."""
+    said = project.git("ls-files", "-z", "--others", "--exclude-standard", "--", dataset.STORE, check=False)
+    return {name for name in (said or "").split("\0") if name}
+
+
+def _skeleton(project: Project, files: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
+    """A README.md in each folder of a contest that has none: git and DVC keep no empty folder."""
+    contests = {Path(name).parts[1] for name in files if Path(name).parts[0] in KINDS}
+    wanted = {f"{kind}/{contest}/README.md": f"The {kind} of {contest}.\n" for contest in contests for kind in KINDS}
+    return {name: text for name, text in wanted.items() if name not in known and not (project.data / name).exists()}
 
 
 def _drop_superseded(project: Project, old_pointer: bytes | None) -> None:

@@ -30,8 +30,9 @@ def ids(*conditions: str, sort: str | None = None) -> str:
         (["rope=False"], "b"),
         (["clock.s=null"], "ac"),
         (["clock.s!=null"], "b"),
-        (["lr=abc"], ""),
-        (["lr!=abc"], "abc"),
+        (["lr=null"], ""),
+        (["lr!=null"], "abc"),
+        (["rope=yes"], "ac"),
         ([], "abc"),
     ],
 )
@@ -48,6 +49,8 @@ def test_sorting_puts_rows_without_the_field_last() -> None:
 @pytest.mark.parametrize(
     ("condition", "words"),
     [
+        ("lr=abc", "is a number"),
+        ("rope=abc", "true or false"),
         ("lr", "write field=value"),
         ("block=x", "could be host.block, start.block"),
         ("rl=1", "no field 'rl'"),

@@ -47,6 +47,13 @@ def test_the_embedded_contest_is_the_one_described(laptop: Contest) -> None:
         (lambda d: d["knobs"]["width"].update(multiple_of="heads"), "names no knob: heads"),
         (lambda d: d["knobs"]["lr"].update(min=0), "log scale needs a min above 0"),
         (lambda d: d["knobs"]["lr"].update(type="number"), "Invalid enum value"),
+        (lambda d: d["knobs"]["beta1"].update(unit_step=0), "unit_step must be above 0"),
+        (lambda d: d["launch"].update(devices=[]), "launch.devices"),
+        (lambda d: d.update(clock={"time": "sundial"}), "clock"),
+        (lambda d: d.update(curve_at=[0.5, 5]), "curve_at"),
+        (lambda d: d.update(budget_s=float("nan")), "budget_s"),
+        (lambda d: d.update(phases=[]), "phases"),
+        (lambda d: d.update(tokens_per_step=["activation"]), "tokens_per_step"),
         (lambda d: d.update(tokens_per_step=["batches"]), "did you mean batch?"),
         (lambda d: d["texts"].update({"a b": d["texts"].pop("public")}), "lower-case word"),
     ],
@@ -109,4 +116,7 @@ def test_values_from_the_command_line_take_the_knobs_type(laptop: Contest) -> No
     assert knobs["lr"].parse("1e-3") == 0.001
     assert knobs["rope"].parse("False") is False
     assert knobs["optimizer"].parse("muon") == "muon"
-    assert knobs["layers"].problem(knobs["layers"].parse("3.5")) == "must be a number (int)"
+    for text in ("3.5", "1_0", "٤", "", "x", "0x1"):
+        assert knobs["layers"].problem(knobs["layers"].parse(text)) == "must be a whole number"
+    for text in ("1_0.0", "nan", "inf", "1,5"):
+        assert knobs["lr"].problem(knobs["lr"].parse(text)) == "must be a number"

@@ -13,7 +13,8 @@ from factories import DELETE
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ffsim import guard
+from ffsim import guard, jobs, records
+from ffsim.contest import Contest
 from ffsim.errors import RecordError
 from ffsim.guard import Source
 from ffsim.identity import Index
@@ -47,7 +48,11 @@ def test_a_valid_run_passes(project: Project) -> None:
         ({"step_limit": 800}, "budget"),
         ({"budget_s": None}, "budget"),
         ({"steps": 700}, "steps_counted"),
-        ({"clock__train_charged_s": 0.15, "clock__longest_step_s": 0.01}, "charged_time"),
+        ({"clock__train_charged_s": 0.28}, "charged_time"),
+        ({"trainer_version": "t999"}, "era"),
+        ({"scores__hidden": {"bpb": 2.7, "nats": None, "bytes": None, "tokens": None}}, "hidden_text"),
+        ({"curves__bpb": [[10**9, 0.1, 2.7]]}, "curve_steps"),
+        ({"created_utc": "2099-01-01T00:00:00Z"}, "future"),
         ({"tokens": 5}, "tokens"),
         ({"scores": {}}, "scored"),
         ({"scores__public__bytes": 2600, "scores__public__nats": 2.7 * 0.6931471805599453 * 2600}, "text_bytes"),
@@ -66,6 +71,55 @@ def test_ids_are_unique_without_case_and_contents_are_unique(project: Project) -
     assert "[unique_id]" in judged(project, factories.run(contest, "BASE-S1", bpb=2.8), index=index)[0]
     same = factories.run(contest, RUN) | {"run_id": "another", "notes": "mine", "contributor": "someone else"}
     assert "[duplicate]" in judged(project, same, index=index)[0]
+
+
+@pytest.mark.parametrize(
+    "spelling", [{"budget_s": 20}, {"knobs__clip": 1}, {"message": ""}, {"official_bpb": 2.5}, {"control_of": "x"}]
+)
+def test_another_spelling_of_a_run_is_a_duplicate(laptop: Contest, project: Project, spelling: dict[str, Any]) -> None:
+    params = (project.root / "params.yaml").read_text().replace("- mini", "- mini\n- laptop")
+    (project.root / "params.yaml").write_text(params)
+    run = factories.run(laptop)
+    copy = factories.changed(run, spelling | {"run_id": "copy"})
+    assert "[duplicate]" in judged(project, run, copy)[0]
+
+
+@pytest.mark.parametrize(
+    "left_out", [{"step_times": DELETE}, {"scores__public": {"bpb": 2.7}}, {"curves": {"loss": [], "bpb": []}}]
+)
+def test_a_record_that_lacks_what_it_may_lack_passes_and_can_be_read(
+    project: Project, left_out: dict[str, Any]
+) -> None:
+    run = factories.changed(factories.run(project.contest()), left_out)
+    verdict = guard.judge(project, [Source("x", json.dumps(run).encode())], Index())
+    assert verdict.violations == []
+    assert records.run_from(verdict.runs[0], where="x").run_id == RUN
+
+
+@given(st.data())
+def test_whatever_passes_can_be_read_back(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """An accepted record that later commands cannot read would stop the whole project."""
+    root = tmp_path_factory.getbasetemp() / "guard-project"
+    if not root.exists():
+        factories.write_project(root)
+    project = Project(root)
+    record = factories.run(project.contest())
+    for _ in range(data.draw(st.integers(1, 2))):
+        place = record
+        while True:
+            key = data.draw(st.sampled_from(sorted(place)))
+            inner = place[key]
+            if not isinstance(inner, dict) or not inner or data.draw(st.booleans()):
+                break
+            place = inner
+        if data.draw(st.booleans()):
+            del place[key]
+        else:
+            place[key] = data.draw(st.sampled_from([None, {}, [], 0, 1.5, "", "x", True, -1, 10**12]))
+        if not place:
+            break
+    verdict = guard.judge(project, [Source("x", json.dumps(record).encode())], Index())
+    assert verdict.violations or records.run_from(verdict.runs[0], where="x")
 
 
 def test_two_copies_in_one_batch_are_caught(project: Project) -> None:
@@ -111,6 +165,21 @@ def test_what_is_no_json_object_is_refused_in_one_line(project: Project, blob: b
     assert "[json]" in line
 
 
+def test_another_kind_of_record_is_one_violation(project: Project) -> None:
+    contest = project.contest()
+    (line,) = judged(project, factories.upload(contest, "u", factories.run(contest), 2.5))
+    assert "format = 'ffsim-upload/1': is no run record" in line
+
+
+def test_a_run_that_still_runs_is_refused(project: Project) -> None:
+    """Its record says cut_off until it ends; added now, the finished record would be a duplicate."""
+    folder = jobs.start(project, RUN)
+    run = factories.run(project.contest(), RUN, status="cut_off", scores={})
+    assert "[running]" in judged(project, run)[0]
+    jobs.end(folder)
+    assert judged(project, run) == []
+
+
 def test_good_and_bad_records_are_told_apart(project: Project) -> None:
     contest = project.contest()
     verdict = guard.judge(
@@ -145,6 +214,7 @@ def test_any_json_object_is_refused_without_a_traceback(
     root = tmp_path_factory.getbasetemp() / "guard-project"
     if not root.exists():
         factories.write_project(root)
+    document |= {"format": "ffsim-run/1"}
     document.setdefault("contest", "mini")
     found = judged(Project(root), json.dumps(document).encode())
     assert found

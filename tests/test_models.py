@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student
 
-from ffsim import evaluate, features, fit, metrics, models, predict, records
+from ffsim import evaluate, features, fit, forecast, metrics, models, predict, recipe, records
 from ffsim.contest import Contest
 from ffsim.errors import ModelError
 from ffsim.linear import Linear
@@ -235,3 +235,21 @@ def test_metrics_hold_no_nan_and_six_digits() -> None:
         "b": [0.333333, 0.0],
         "c": {"d": True, "e": 3, "f": None},
     }
+
+
+def test_a_recipe_without_a_run_is_simulated_and_unknown_knobs_are_named(project: Project) -> None:
+    contest = project.contest()
+    runs = _runs(contest)
+    for run in runs:
+        factories.write(project.folder("runs", "mini") / f"{run.run_id}.json", records.as_json(run))
+    models.save(project, contest, fit.fit(contest, runs, _uploads(contest, runs)), {})
+    wide = recipe.make(contest, "wide", {"optimizer": "muon", "width": 32, "rope": False})
+    simulated = forecast.recipe(project, contest, wide, 0.8)
+    assert simulated.steps == pytest.approx(800 / 1.1 / 2, rel=0.05)
+    assert simulated.official_bpb == pytest.approx(simulated.rehearsal_bpb + 0.03, abs=0.003)
+    assert (simulated.low_bpb or 0) < (simulated.official_bpb or 0) < (simulated.high_bpb or 0)
+    assert simulated.never_varied == ("rope",)
+    assert forecast.run(project, contest, "r00", 0.8).rehearsal_bpb == runs[0].scores["public"].bpb
+    with pytest.raises(ModelError, match="at least 2"):
+        models.save(project, contest, fit.fit(contest, [], []), {})
+        forecast.recipe(project, contest, wide, 0.8)

@@ -91,24 +91,74 @@ def test_an_upload_waits_and_takes_the_score_it_receives(dvc_project: Project) -
     with pytest.raises(RecordError, match="waits for the score of base-s1"):
         official.open_upload(dvc_project, "u", "other", "tester")
     _, _, waiting = official.open_upload(dvc_project, "u", run.run_id, "tester")
-    scored = official.receive(dvc_project, waiting, "2.6210", None, "2026-11-29T10:00:00Z")
+    scored = official.receive(dvc_project, run, waiting, "2.6210", None, None)
     assert (scored.official.bpb, scored.official.decimals) == (2.621, 4)
     assert scored.selected_from == ("other",)
-    assert scored.scored_utc == "2026-11-29T10:00:00Z"
-    assert scored.submitted_utc <= scored.scored_utc
+    assert waiting.submitted_utc == scored.submitted_utc <= (scored.scored_utc or "")
     assert records.read_upload(dvc_project.data / "uploads/mini/u.json") == scored
 
 
-@pytest.mark.parametrize("score", ["", "abc", "nan", "inf", "-2.6", "3", "1e9", "0.0"])
+@pytest.mark.parametrize("score", ["", "abc", "nan", "inf", "-2.6", "3", "1e9", "2_0.5", "٢.٥", "2.5\n"])
 def test_a_score_that_is_none_is_refused(dvc_project: Project, score: str) -> None:
     run = _stored(dvc_project)
     _, _, upload = official.open_upload(dvc_project, "u", run.run_id, "tester")
     with pytest.raises(RecordError, match="give bits per byte"):
-        official.receive(dvc_project, upload, score, None, None)
+        official.receive(dvc_project, run, upload, score, None, None)
 
 
 def test_a_time_that_is_none_is_refused(dvc_project: Project) -> None:
     run = _stored(dvc_project)
     _, _, upload = official.open_upload(dvc_project, "u", run.run_id, "tester")
     with pytest.raises(RecordError, match="write UTC as"):
-        official.receive(dvc_project, upload, "2.5", None, "yesterday")
+        official.receive(dvc_project, run, upload, "2.5", None, "yesterday")
+
+
+def test_a_score_is_never_older_than_its_rehearsal_or_younger_than_now(dvc_project: Project) -> None:
+    run = _stored(dvc_project)  # created 2026-11-01T10:00:00Z
+    _, _, upload = official.open_upload(dvc_project, "u", run.run_id, "tester")
+    for time in ("2026-11-01T09:59:59Z", "2099-01-01T00:00:00Z"):
+        with pytest.raises(RecordError, match="between the rehearsal"):
+            official.receive(dvc_project, run, upload, "2.5", None, time)
+    scored = official.receive(dvc_project, run, upload, "2.5", None, "2026-11-01T10:30:00Z")
+    assert scored.submitted_utc == scored.scored_utc == "2026-11-01T10:30:00Z"
+
+
+def test_a_waiting_upload_takes_no_score_from_before_its_submission(dvc_project: Project) -> None:
+    run = _stored(dvc_project)
+    _, _, upload = official.open_upload(dvc_project, "u", run.run_id, "tester")
+    official.wait(dvc_project, upload)
+    with pytest.raises(RecordError, match="between the submission"):
+        official.receive(dvc_project, run, upload, "2.5", None, "2026-11-01T10:30:00Z")
+
+
+@pytest.mark.parametrize(
+    ("score", "decimals", "words"), [("0.5", None, "impossible here"), ("2.512345", 2, "has 6 decimals, not 2")]
+)
+def test_an_impossible_score_is_refused(dvc_project: Project, score: str, decimals: int | None, words: str) -> None:
+    run = _stored(dvc_project)
+    _, _, upload = official.open_upload(dvc_project, "u", run.run_id, "tester")
+    with pytest.raises(RecordError, match=words):
+        official.receive(dvc_project, run, upload, score, decimals, None)
+
+
+def test_of_two_scores_at_once_the_first_stays(dvc_project: Project) -> None:
+    """Both commands have read that the upload is new; the second must not write over the first."""
+    run = _stored(dvc_project)
+    _, _, one = official.open_upload(dvc_project, "u", run.run_id, "tester")
+    _, _, two = official.open_upload(dvc_project, "u", run.run_id, "tester")
+    official.receive(dvc_project, run, one, "2.1", None, None)
+    for late in (
+        lambda: official.receive(dvc_project, run, two, "2.9", None, None),
+        lambda: official.wait(dvc_project, two),
+    ):
+        with pytest.raises(RecordError, match="was changed by another command"):
+            late()
+    assert records.read_upload(dvc_project.data / "uploads/mini/u.json").official.bpb == 2.1
+
+
+def test_a_waiting_upload_keeps_what_it_was_submitted_with(dvc_project: Project) -> None:
+    run = _stored(dvc_project)
+    _, _, upload = official.open_upload(dvc_project, "u", run.run_id, "tester", notes="mine")
+    official.wait(dvc_project, upload)
+    with pytest.raises(RecordError, match="stay as they were submitted"):
+        official.open_upload(dvc_project, "u", run.run_id, "tester", notes="other")

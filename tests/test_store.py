@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import factories
 import pytest
 
 from ffsim import contribute, dataset, store
-from ffsim.errors import StoreError
+from ffsim.errors import ProjectError, StoreError
 from ffsim.project import Project
 
 
@@ -118,6 +119,65 @@ def test_a_file_of_the_dataset_never_changes(dvc_project: Project) -> None:
         store.add(dvc_project, {"recipes/mini/base.yaml": "x"})
     with pytest.raises(StoreError, match="outside"):
         store.add(dvc_project, {"../evil.json": "x"})
+
+
+def test_a_failed_add_leaves_no_object_for_the_next_one_to_commit(dvc_project: Project, tmp_path: Path) -> None:
+    """The fault of a stale .git/index.lock: DVC has pushed, git refuses."""
+    lock = dvc_project.root / ".git/index.lock"
+    lock.touch()
+    before = _tree(dvc_project)
+    with pytest.raises(ProjectError, match=r"index\.lock"):
+        contribute.add_runs(dvc_project, _files(dvc_project, tmp_path / "in", "a"))
+    assert _tree(dvc_project) == before
+    lock.unlink()
+    assert contribute.add_runs(dvc_project, _files(dvc_project, tmp_path / "in", "a")).run_ids == ["a"]
+
+
+def test_strays_of_a_killed_command_are_not_staged(dvc_project: Project, tmp_path: Path) -> None:
+    stray = dvc_project.root / "dvcstore/files/md5/ab/stray.tmp"
+    stray.parent.mkdir(parents=True, exist_ok=True)
+    stray.write_text("half")
+    contribute.add_runs(dvc_project, _files(dvc_project, tmp_path / "in", "a"))
+    assert "?? dvcstore/files/md5/ab/" in _status(dvc_project)
+
+
+def test_names_differ_by_more_than_case(dvc_project: Project) -> None:
+    """On a file system that ignores case the second would be the first."""
+    with pytest.raises(StoreError, match=r"recipes/mini/base\.yaml exists"):
+        store.add(dvc_project, {"recipes/mini/BASE.yaml": "x"})
+    shutil.rmtree(dvc_project.data / "recipes")
+    with pytest.raises(StoreError, match=r"recipes/mini/base\.yaml exists"):
+        store.add(dvc_project, {"recipes/mini/base.yaml": "x"})
+
+
+def test_a_terminated_add_is_undone(dvc_project: Project, tmp_path: Path) -> None:
+    """SIGTERM in the middle of it, sent by the process itself once the file has been written."""
+    file = _files(dvc_project, tmp_path / "in", "a")[0]
+    before = _tree(dvc_project)
+    code = (
+        "import os, signal; from ffsim import cli, store\n"
+        "store._track = lambda *a, **k: os.kill(os.getpid(), signal.SIGTERM)\n"
+        f"cli.main(['add-run', {file!r}])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=dvc_project.root, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 130
+    assert "interrupted" in done.stderr
+    assert _tree(dvc_project) == before
+
+
+def test_a_remote_that_cannot_be_reached_is_one_line(
+    dvc_project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dvc.repo import Repo
+
+    def fail(*_args: object, **_options: object) -> None:
+        raise ImportError("s3 is supported, but requires 'dvc-s3'")
+
+    monkeypatch.setattr(Repo, "push", fail)
+    with pytest.raises(StoreError, match="dvc-s3"):
+        contribute.add_runs(dvc_project, _files(dvc_project, tmp_path / "in", "a"))
 
 
 def test_the_same_run_twice_is_refused_the_second_time(dvc_project: Project, tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
+import threading
 from typing import Any
 
 import click
@@ -76,26 +78,51 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line; a user's mistake is one line and exit code 1 (2: usage)."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
+        _end_as_interrupt()
+        for argument in given:
+            argument.encode()
         cli.main(args=given, prog_name="ffsim", standalone_mode=False)
     except click.ClickException as error:
         error.show()
+        _as_json(given, error.format_message())
         sys.exit(error.exit_code)
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except FfsimError as error:
         _fail(given, str(error), 1)
-    except (KeyboardInterrupt, click.Abort):
-        _fail(given, "interrupted", 130)
+    except UnicodeEncodeError:
+        _fail(given, "an argument is not UTF-8 text", 2)
+    except (KeyboardInterrupt, click.Abort) as error:
+        _fail(given, str(error) or "interrupted", 130)
     except BrokenPipeError:
         # The reader of a pipe (head, less) has what it wanted.
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _fail(given, f"{where}{error.strerror or error}; check the path, its permissions and the space on the disk", 1)
 
 
-def _fail(arguments: list[str], message: str, code: int) -> Any:
+def _end_as_interrupt() -> None:
+    """SIGTERM and SIGHUP end a command as Ctrl-C does: what it had begun is undone or recorded."""
+
+    def interrupt(_signal: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):
+            if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) == signal.SIG_DFL:
+                signal.signal(getattr(signal, name), interrupt)
+
+
+def _as_json(arguments: list[str], message: str) -> None:
     if "--json" in arguments:
         import json
 
         click.echo(json.dumps({"error": message}))
+
+
+def _fail(arguments: list[str], message: str, code: int) -> Any:
+    _as_json(arguments, message)
     click.echo(f"error: {message}", err=True)
     sys.exit(code)

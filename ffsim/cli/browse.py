@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from ffsim import browse, dataset, records
+from ffsim import browse, dataset, jobs, records
 from ffsim.cli import output
 from ffsim.errors import RecordError
+from ffsim.shape import plural
 
 DEFAULT_COLUMNS = "run_id,kind,status,recipe.name,seed,order,steps,bpb"
 SPARK = "▁▂▃▄▅▆▇█"
@@ -24,13 +25,16 @@ def status_command(as_json: bool) -> None:
     """
     project = output.project()
     contests, own = browse.status(project)
+    running, unlisted = sorted(jobs.running(project)), dataset.unlisted(project)
     if as_json:
-        output.emit({"contests": [dataclasses.asdict(status) for status in contests], "not_added": own})
+        contests_json = [dataclasses.asdict(status) for status in contests]
+        output.emit({"contests": contests_json, "running": running, "not_added": own, "unlisted": unlisted})
         return
     printer = output.console()
     for status in contests:
         printer.print(f"{status.contest}: {status.title}")
-        printer.print(f"  {status.runs} runs, {status.uploads} uploads, {len(status.waiting)} waiting for a score")
+        runs, uploads = plural(status.runs, "run"), plural(status.uploads, "upload")
+        printer.print(f"  {runs}, {uploads}, {len(status.waiting)} waiting for a score")
         if status.missing:
             printer.print(f"  {status.missing} files of the dataset are not here: run `dvc pull data`")
         if status.mae_bpb is not None:
@@ -42,6 +46,13 @@ def status_command(as_json: bool) -> None:
             printer.print(f"  candidate {recipe}: {_prediction(value)}")
         for name in status.waiting:
             printer.print(f"  waits for its official score: {name}")
+    if unlisted:
+        files = plural(len(unlisted), "file")
+        printer.print(
+            f"{files} below data/ not in data.dvc (e.g. {unlisted[0]}): another revision's? `dvc checkout data`"
+        )
+    for name in running:
+        printer.print(f"running: {name}")
     for name in own:
         printer.print(f"not in the dataset: runs/{name} (ffsim add-run runs/{name})")
 
@@ -58,16 +69,17 @@ def runs_command(
 ) -> None:
     """List the runs of a contest. A field is a dotted path such as knobs.lr, or its end where that is unique.
 
-    `bpb` is the score on the rehearsal text.
+    `bpb` is the score on the text that counts for the run: the rehearsal text, or the organiser's.
 
     Example: ffsim runs --where kind=rehearsal --where "lr<0.01" --sort bpb
     """
     project = output.project()
     contest = project.contest(contest_name)
-    rehearsal_bpb = f"scores.{contest.text('rehearsal')}.bpb"
+    output.hint_missing(project)
     rows = [dataset.flat(run) for run in dataset.load_runs(project, contest.name)]
     for row in rows:
-        row["bpb"] = row.get(rehearsal_bpb)
+        text = contest.text("official" if row["kind"] == "official" else "rehearsal")
+        row["bpb"] = row.get(f"scores.{text}.bpb")
     chosen = browse.select(rows, where, sort)[:limit]
     if as_json:
         output.emit(chosen)
@@ -108,7 +120,9 @@ def show_command(run: str, as_json: bool) -> None:
 
 def _prediction(value: dict[str, Any]) -> str:
     if value.get("predicted_bpb") is None:
-        return f"no prediction: {value.get('reason')}"
+        rehearsed = value.get("rehearsal_bpb")
+        shown = "" if rehearsed is None else f" (rehearsed {rehearsed:.4f})"
+        return f"no prediction: {value.get('reason')}{shown}"
     text = (
         f"predicted official {value['predicted_bpb']:.4f} bpb, "
         f"interval {value['low_bpb']:.4f} .. {value['high_bpb']:.4f} (rehearsed {value['rehearsal_bpb']:.4f})"

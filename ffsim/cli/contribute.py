@@ -32,6 +32,7 @@ def add_run_command(files: tuple[str, ...], dry_run: bool, as_json: bool) -> Non
             printer.print(violation.line())
         for run_id, rules in result.unverified.items():
             printer.print(f"{run_id}: unverified: {', '.join(rules)} (the record lacks the inputs)")
+        output.hint_missing(project, "; contents were compared with what is here only")
         printer.print(result.summary())
     if result.violations:
         sys.exit(1)

@@ -37,6 +37,8 @@ def official_command(
     In a contest that ffsim scores itself the artifact is trained again, with the rehearsal's own seed and
     order, and scored on the hidden text. Elsewhere the upload waits until --score is given.
 
+    A score that was never to be is taken back with `git reset --hard && dvc checkout data`, before its commit.
+
     Example: ffsim official first-try --run muon-s1o1-20261130T183000-1f2e
     """
     if score is None and (decimals is not None or time is not None):
@@ -47,7 +49,7 @@ def official_command(
     candidates = [part for part in selected_from.replace(",", " ").split() if part]
     contest, rehearsal, upload = official.open_upload(project, name, run_id, contributor, candidates, notes)
     if score is not None:
-        upload = official.receive(project, upload, score, decimals, time)
+        upload = official.receive(project, rehearsal, upload, score, decimals, time)
     elif wait or contest.official.scored_by != "ffsim":
         if (project.folder("uploads", contest.name) / f"{name}.json").is_file():
             raise RecordError(f"upload {name} waits already; give its score with --score")
@@ -60,8 +62,10 @@ def official_command(
     elif upload.official.bpb is None:
         output.console().print(f"{name}: submitted, waits for its score")
     else:
+        if score is not None and contest.official.scored_by == "ffsim":
+            output.console().print(f"note: {contest.name} is scored by ffsim itself; this score has no official run")
         before = rehearsal.scores[contest.text("rehearsal")].bpb
         output.console().print(
             f"{name}: official {upload.official.bpb:.4f} bpb, rehearsed {before:.4f}, "
-            f"offset {upload.official.bpb - before:+.4f}"
+            f"offset {upload.official.bpb - before:+.4f}; next: dvc repro, ffsim diff, git commit"
         )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -40,29 +42,67 @@ def emit(value: Any) -> None:
 
 def console(*, err: bool = False) -> Console:
     """A rich console that takes no markup or colour from what it prints."""
-    from rich.console import Console
+    from rich.console import Console as RichConsole
 
-    return Console(stderr=err, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    class Quiet(RichConsole):
+        def on_broken_pipe(self) -> None:
+            """`| head` has what it wanted; that is no failure."""
+            self.quiet = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(0)
+
+    return Quiet(stderr=err, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a table; columns whose every cell is a number, or empty, are set to the right."""
+    """Print a table; numbers are set to the right, a last column of text may wrap, nothing is ever cut.
+
+    Where the terminal is too narrow, the rows are printed one below the other. Piped output is as wide as the
+    table needs.
+    """
     from rich import box
     from rich.table import Table
 
     shown = [[cell(value) for value in row] for row in rows]
-    out = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
-    for index, name in enumerate(columns):
-        numeric = bool(shown) and all(_number_like(row[index]) for row in shown)
-        out.add_column(name, justify="right" if numeric else "left", no_wrap=True)
+    numeric = [bool(shown) and all(_number_like(row[i]) for row in shown) for i in range(len(columns))]
+    out = Table(title=title or None, box=box.SIMPLE_HEAD, show_edge=False, title_justify="left", pad_edge=False)
+    for i, name in enumerate(columns):
+        wraps = i == len(columns) - 1 and not numeric[i]
+        out.add_column(name, justify="right" if numeric[i] else "left", no_wrap=not wraps)
     for row in shown:
         out.add_row(*row)
     printer = console()
-    # Piped output is as wide as the table needs: nothing is cut where nobody can scroll.
+    terminal_width, printer.width = printer.width, 10_000
+    size = printer.measure(out)
     if not printer.is_terminal:
-        printer.width = 10_000
-        printer.width = max(80, printer.measure(out).maximum)
+        printer.width = max(80, size.maximum)
+    elif size.minimum <= terminal_width:
+        printer.width = terminal_width
+    else:
+        _stacked(printer, title, columns, shown)
+        return
     printer.print(out)
+
+
+def _stacked(printer: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Every row as lines of its own: the first cell, then name and value of the others that are not empty."""
+    if title:
+        printer.print(title)
+    width = max(len(name) for name in columns)
+    for row in rows:
+        printer.print(row[0])
+        for name, value in zip(columns[1:], row[1:], strict=True):
+            if value:
+                printer.print(f"  {name:<{width}}  {value}")
+
+
+def hint_missing(project: Project, so: str = "") -> None:
+    """Say on standard error that the dataset, or a part of it, is not here."""
+    from ffsim import dataset
+
+    lost = dataset.missing(project)
+    if lost:
+        console(err=True).print(f"{len(lost)} files of the dataset are not here: run `dvc pull data`{so}")
 
 
 def cell(value: Any) -> str:
@@ -70,7 +110,7 @@ def cell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return "true" if value else "false"
     if isinstance(value, float):
         return f"{value:.4f}"
     return "".join(c if c.isprintable() else "?" for c in str(value))

@@ -7,6 +7,8 @@ import dataclasses
 import click
 
 from ffsim.cli import output
+from ffsim.contest import Contest
+from ffsim.project import Project
 
 
 @click.command("host")
@@ -92,18 +94,25 @@ def evaluate_command(contest_name: str | None, as_json: bool) -> None:
 
 
 @click.command("predict")
+@click.argument("name", required=False)
 @output.contest_option
 @output.json_option
-def predict_command(contest_name: str | None, as_json: bool) -> None:
-    """Predict every upload's official score without having seen it; write metrics/<contest>/predictions.json.
+def predict_command(name: str | None, contest_name: str | None, as_json: bool) -> None:
+    """Predict the official score of NAME, a recipe (run or not) or a run, with the fitted models.
 
-    Example: ffsim predict --contest laptop
+    Without NAME it is a pipeline stage: every upload, by models that have not seen its official score, into
+    metrics/<contest>/predictions.json.
+
+    Example: ffsim predict muon
     """
-    from ffsim import metrics, pipeline, predict
+    from ffsim import metrics, predict
 
     project = output.project()
     contest = project.contest(contest_name)
-    result = predict.run(project, contest, pipeline.interval(project))
+    if name is not None:
+        _predict_one(project, contest, name, as_json=as_json)
+        return
+    result = predict.run(project, contest, project.params().predict.interval)
     if as_json:
         output.emit(metrics.rounded({name: dataclasses.asdict(value) for name, value in result.items()}))
         return
@@ -116,6 +125,38 @@ def predict_command(contest_name: str | None, as_json: bool) -> None:
     output.table(f"{contest.name}: official scores (bpb)", columns, rows)
 
 
+def _predict_one(project: Project, contest: Contest, name: str, *, as_json: bool) -> None:
+    from ffsim import forecast, metrics
+
+    level = project.params().predict.interval
+    printer = output.console()
+    if project.has_recipe(contest, name):
+        simulated = forecast.recipe(project, contest, project.recipe(contest, name), level)
+        if as_json:
+            output.emit(metrics.rounded(dataclasses.asdict(simulated)))
+            return
+        printer.print(f"{simulated.recipe}: about {simulated.steps:,.0f} steps on {simulated.host_block}")
+        printer.print(f"  rehearsal {simulated.rehearsal_bpb:.4f} bpb, SD {simulated.rehearsal_sd_bpb:.4f}")
+        if simulated.official_bpb is not None:
+            interval = f"{level:.0%} interval {simulated.low_bpb:.4f} .. {simulated.high_bpb:.4f}"
+            printer.print(f"  official  {simulated.official_bpb:.4f} bpb, {interval}")
+        if simulated.never_varied:
+            printer.print(f"  no run has varied {', '.join(simulated.never_varied)}: counted as worthless")
+        return
+    result = forecast.run(project, contest, name, level)
+    if as_json:
+        output.emit(metrics.rounded(dataclasses.asdict(result)))
+    elif result.predicted_bpb is None:
+        printer.print(f"{name}: no prediction: {result.reason}")
+    else:
+        interval = f"{level:.0%} interval {result.low_bpb:.4f} .. {result.high_bpb:.4f}"
+        printer.print(f"{name}: rehearsed {result.rehearsal_bpb:.4f} bpb")
+        printer.print(f"  official  {result.predicted_bpb:.4f} bpb, {interval}")
+        if result.from_recipe_bpb is not None:
+            sd = f"SD {result.from_recipe_sd_bpb:.4f}"
+            printer.print(f"  from the recipe alone {result.from_recipe_bpb:.4f} bpb, {sd}")
+
+
 @click.command("predict-candidate")
 @output.contest_option
 @output.json_option
@@ -124,11 +165,11 @@ def predict_candidate_command(contest_name: str | None, as_json: bool) -> None:
 
     Example: ffsim predict-candidate --contest laptop
     """
-    from ffsim import metrics, pipeline, predict
+    from ffsim import metrics, predict
 
     project = output.project()
     contest = project.contest(contest_name)
-    level = pipeline.interval(project)
+    level = project.params().predict.interval
     result = predict.run_candidate(project, contest, level)
     if as_json:
         output.emit(metrics.rounded(dataclasses.asdict(result)))

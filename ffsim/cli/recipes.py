@@ -15,10 +15,31 @@ from ffsim.errors import RecipeError
 
 @click.group("recipe")
 def recipe_command() -> None:
-    """Show, compare and make recipes.
+    """List, show, compare and make recipes; each command below has --json.
 
     Example: ffsim recipe new wide --set width=96
     """
+
+
+@recipe_command.command("list")
+@output.contest_option
+@output.json_option
+def list_(contest_name: str | None, as_json: bool) -> None:
+    """Every recipe of data/recipes, with the knobs that differ from their default.
+
+    Example: ffsim recipe list
+    """
+    project = output.project()
+    contest = project.contest(contest_name)
+    output.hint_missing(project)
+    found = project.recipes(contest)
+    changed = [contest.knobs.differing(recipe.knobs) for recipe in found]
+    if as_json:
+        output.emit([{"name": r.name, "hash": r.hash, "knobs": knobs} for r, knobs in zip(found, changed, strict=True)])
+        return
+    words = [" ".join(f"{name}={_text(value)}" for name, value in knobs.items()) for knobs in changed]
+    rows = [(recipe.name, recipe.hash[:12], text) for recipe, text in zip(found, words, strict=True)]
+    output.table("", ("recipe", "hash", "knobs that differ from their default"), rows)
 
 
 @recipe_command.command("show")
@@ -26,7 +47,10 @@ def recipe_command() -> None:
 @output.contest_option
 @output.json_option
 def show(name: str, contest_name: str | None, as_json: bool) -> None:
-    """Every knob of the recipe NAME (of data/recipes, or a file), with its range and default."""
+    """Every knob of the recipe NAME (of data/recipes, or a file), with its range and default.
+
+    Example: ffsim recipe show muon
+    """
     project = output.project()
     contest = project.contest(contest_name)
     recipe = project.recipe(contest, name)
@@ -48,7 +72,10 @@ def show(name: str, contest_name: str | None, as_json: bool) -> None:
 @output.contest_option
 @output.json_option
 def diff(a: str, b: str, contest_name: str | None, as_json: bool) -> None:
-    """The knobs in which the recipes A and B differ."""
+    """The knobs in which the recipes A and B differ.
+
+    Example: ffsim recipe diff base muon
+    """
     project = output.project()
     contest = project.contest(contest_name)
     left, right = project.recipe(contest, a), project.recipe(contest, b)
@@ -88,6 +115,7 @@ def new(
     knobs = dict(project.recipe(contest, base).knobs) if base is not None else contest.knobs.defaults()
     recipe = recipes.make(contest, name, knobs | _parse(contest, settings), notes)
     text = recipes.text_of(contest, recipe)
+    twins = [other.name for other in project.recipes(contest) if other.hash == recipe.hash]
     if out is not None:
         if out.stem != name or out.exists():
             raise RecipeError(f"{out}: must be a new file called {name}.yaml")
@@ -99,7 +127,10 @@ def new(
     if as_json:
         output.emit({"contest": contest.name, "name": name, "hash": recipe.hash, "file": str(out) if out else None})
     else:
-        output.console().print(f"{name}: {recipe.hash[:12]}; next: ffsim rehearse {out or name}")
+        if twins:
+            output.console().print(f"{name}: the same knobs as {', '.join(twins)}")
+        which = "" if contest.name == project.contest().name else f" --contest {contest.name}"
+        output.console().print(f"{name}: {recipe.hash[:12]}; next: ffsim rehearse {out or name}{which}")
 
 
 def _parse(contest: Contest, settings: tuple[str, ...]) -> dict[str, bool | int | float | str]:

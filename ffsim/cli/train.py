@@ -25,7 +25,7 @@ from ffsim.rehearse import Plan
 @click.option("--steps", type=click.IntRange(min=1), help="A fixed number of steps instead of a budget.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1, show_default=True, help="Initialisation.")
 @click.option("--order", type=click.IntRange(0, 2**32 - 1), default=1, show_default=True, help="Data order.")
-@click.option("--device", default="", help="Device (default: the contest's first).")
+@click.option("--device", help="Device (default: the contest's first).")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Record (default: runs/<run id>.json).")
 @click.option("--run-id", help="Id of the run (default: made from recipe, seed, order and time).")
 @click.option("--contributor", envvar="FFSIM_CONTRIBUTOR", default="anonymous", show_default=True)
@@ -56,14 +56,17 @@ def rehearse_command(
         plan = _plan(project, contest, str(recipe), kind, budget_s, steps, **options)
     with progress.training(plan.recipe.name) as show:
         run = rehearse.run(project, plan, show)
+    out = plan.out
+    if run.status == "finished" and run.start.observed != run.start.requested:
+        raise RunError(f"the start was {run.start.observed}, not {run.start.requested} as asked for; see {out}")
+    if candidate is not None and run.status == "finished":
+        out = rehearse.keep_candidate(project, plan)
     if as_json:
         output.emit(records.as_json(run))
     else:
-        _print(project, plan, run)
+        _print(project, out, run)
     if run.status != "finished":
         sys.exit(1)
-    if run.start.observed != run.start.requested:
-        raise RunError(f"the start was {run.start.observed}, not {run.start.requested} as asked for; see {plan.out}")
 
 
 def _plan(
@@ -76,7 +79,7 @@ def _plan(
     *,
     seed: int,
     order: int,
-    device: str,
+    device: str | None,
     out: Path | None,
     run_id: str | None,
     contributor: str,
@@ -95,6 +98,8 @@ def _plan(
     if not records.RUN_ID.fullmatch(run_id):
         raise click.UsageError(f"--run-id {run_id[:60]!r}: letters, digits, _ . and -, 80 at most")
     out = out or project.outbox / f"{run_id}.json"
+    if out.suffix != ".json":
+        raise click.UsageError(f"--out {out}: a record is a .json file; its log is written beside it")
     return Plan(
         contest=contest,
         recipe=recipe,
@@ -113,30 +118,27 @@ def _plan(
 
 
 def _candidate_plan(project: Project, name: str) -> Plan:
-    from ffsim import pipeline
-
-    settings = pipeline.candidates(project).get(name)
-    if settings is None:
+    candidate = project.params().candidates.get(name)
+    if candidate is None:
         raise RunError(f"params.yaml has no candidates.{name}; add it with a recipe, a seed and an order")
     contest = project.contest(name)
-    recipe = project.recipe(contest, settings["recipe"])
-    seed, order = int(settings.get("seed", 1)), int(settings.get("order", 1))
+    recipe = project.recipe(contest, candidate.recipe)
+    run_id = rehearse.new_run_id(recipe.name, candidate.seed, candidate.order)
     return Plan(
         contest=contest,
         recipe=recipe,
         kind="rehearsal",
-        seed=seed,
-        order=order,
-        out=project.rehearsed / f"{name}.json",
-        run_id=rehearse.new_run_id(recipe.name, seed, order),
+        seed=candidate.seed,
+        order=candidate.order,
+        out=project.outbox / f"{run_id}.json",
+        run_id=run_id,
         budget_s=contest.budget_s,
-        device=str(settings.get("device", "")),
-        start=settings.get("start", "cold"),
-        replace=True,
+        device=candidate.device,
+        start=candidate.start,
     )
 
 
-def _print(project: Project, plan: Plan, run: records.Run) -> None:
+def _print(project: Project, out: Path, run: records.Run) -> None:
     printer = output.console()
     if run.status != "finished":
         printer.print(f"{run.run_id}: {run.status}: {run.message or 'more than one step over the budget'}")
@@ -145,6 +147,7 @@ def _print(project: Project, plan: Plan, run: records.Run) -> None:
             f"{run.run_id}: {text} {score.bpb:.4f} bpb, {run.steps:,} steps, "
             f"{run.clock.train_charged_s:.2f} charged s, {run.start.observed} start"
         )
-    path = plan.out.resolve()
+    path = out.resolve()
     shown = path.relative_to(project.root) if path.is_relative_to(project.root) else path
-    printer.print(f"record: {shown}")
+    following = f"; next: ffsim add-run {shown}" if path.parent == project.outbox else ""
+    printer.print(f"record: {shown}{following}")

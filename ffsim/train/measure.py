@@ -112,7 +112,7 @@ class Log:
 
     def score(self, text: str, step: int, charged_s: float, bpb: float) -> None:
         """Note and emit a score."""
-        if text == self._curve_text:
+        if text == self._curve_text and not (self._bpbs and self._bpbs[-1][0] == step):
             self._bpbs.append([step, charged_s, bpb])
         self._emit({"event": "score", "text": text, "step": step, "charged_s": charged_s, "bpb": bpb})
 

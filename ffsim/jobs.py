@@ -1,0 +1,40 @@
+"""Which rehearsals are running: a folder each in .ffsim/jobs, named after the run and its process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from ffsim.project import Project
+
+
+def start(project: Project, run_id: str) -> Path:
+    """Make the empty folder of a run that starts; those of processes that were killed are removed."""
+    for folder, alive in _folders(project).items():
+        if not alive:
+            shutil.rmtree(folder, ignore_errors=True)
+    folder = project.scratch / "jobs" / f"{run_id}.{os.getpid()}"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def end(folder: Path) -> None:
+    """Remove the folder of a run that has ended."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def running(project: Project) -> set[str]:
+    """Ids of the runs whose process is alive."""
+    return {folder.name.rpartition(".")[0] for folder, alive in _folders(project).items() if alive}
+
+
+def _folders(project: Project) -> dict[Path, bool]:
+    """Every folder -> whether its process is alive."""
+    import psutil
+
+    jobs = project.scratch / "jobs"
+    if not jobs.is_dir():
+        return {}
+    owners = {folder: folder.name.rpartition(".")[2] for folder in jobs.iterdir()}
+    return {folder: owner.isdigit() and psutil.pid_exists(int(owner)) for folder, owner in owners.items()}
