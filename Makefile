@@ -32,7 +32,7 @@ test: $(READY)   ## format, lint, types and the tests with coverage
 	$(BIN)/ruff format --check -q .
 	$(BIN)/ruff check -q .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered --cov-fail-under=85
+	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered --cov-fail-under=85
 
 bench: $(READY)  ## the benchmarks (minutes)
 	for file in benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ffsim import contest as contests
-from ffsim import dataset, recipe
+from ffsim import dataset, validate
 from ffsim.project import Project
 
 ROOT = Path(__file__).parent.parent
@@ -56,13 +57,32 @@ def test_every_object_of_the_dataset_is_in_the_embedded_store() -> None:
     assert [path for path, md5 in listing.items() if not (ROOT / dataset.store_path(md5)).is_file()] == []
 
 
-def test_every_recipe_of_the_dataset_has_another_hash() -> None:
-    contest = contests.load("laptop")
-    folder = ROOT / "data/recipes/laptop"
-    if not folder.is_dir():
-        pytest.skip("the dataset is not pulled")
-    hashes = [recipe.read(path, contest).hash for path in folder.glob("*.yaml")]
-    assert len(hashes) == len(set(hashes))
+@pytest.fixture(scope="module")
+def pulled(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The committed dataset, taken out of the embedded store, in a project of its own."""
+    root = tmp_path_factory.mktemp("pulled")
+    for path, md5 in dataset.listing(Project(ROOT)).items():
+        target = root / "data" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes((ROOT / dataset.store_path(md5)).read_bytes())
+    for name in ("params.yaml", "dvc.yaml"):
+        shutil.copy(ROOT / name, root)
+    shutil.copytree(ROOT / "schemas", root / "schemas")
+    return Project(root)
+
+
+def test_the_dataset_passes_its_own_guard(pulled: Project) -> None:
+    for name in pulled.contest_names():
+        result = validate.run(pulled, pulled.contest(name))
+        assert result.problems == []
+        assert result.counts["runs"] >= 40
+        assert result.counts["uploads_scored"] >= 6
+
+
+def test_every_recipe_of_the_dataset_has_another_hash(pulled: Project) -> None:
+    for name in pulled.contest_names():
+        hashes = [recipe.hash for recipe in pulled.recipes(pulled.contest(name))]
+        assert len(hashes) == len(set(hashes)) > 1
 
 
 def test_the_wheel_carries_contests_contracts_and_types(tmp_path: Path) -> None:
