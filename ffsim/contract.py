@@ -52,7 +52,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         if self.choices:
             return f"use one of {', '.join(self.choices)}"
         bounds = [
-            f"{word} {limit:g}"
+            f"{word} {limit:,.0f}" if abs(limit) >= 1e6 else f"{word} {limit:g}"
             for word, limit in (("above", self.above), ("at least", self.min), ("at most", self.max))
             if limit is not None
         ]

@@ -77,7 +77,13 @@ def check(contract: Contract, contest: Contest, documents: Iterable[tuple[str, d
     try:
         compile_contract(contract, contest).validate(frame, lazy=True)
     except pa.errors.SchemaErrors as errors:
-        found += _violations(errors.failure_cases, frame, columns, {rule.key: rule for rule in rules})
+        broken = {(violation.record, violation.field) for violation in found}
+        # A value of a wrong type is null in the frame: it must not be called missing as well.
+        found += [
+            violation
+            for violation in _violations(errors.failure_cases, frame, columns, {rule.key: rule for rule in rules})
+            if (violation.record, violation.field) not in broken
+        ]
     rank = {label: index for index, label in enumerate(labels)}
     found.sort(key=lambda violation: rank[violation.record])
     return Report(frame, found, _unverified(frame, rules))
@@ -147,22 +153,22 @@ def _holds(bound: _BoundRule, frame: pd.DataFrame) -> pd.Series:
 def _column_checks(column: Column) -> list[pa.Check]:
     checks: list[pa.Check] = []
     if column.min is not None:
-        checks.append(pa.Check.ge(column.min, error="is too small"))
+        checks.append(pa.Check.ge(column.min, error="range|is too small"))
     if column.above is not None:
-        checks.append(pa.Check.gt(column.above, error=f"must be above {column.above:g}"))
+        checks.append(pa.Check.gt(column.above, error=f"range|must be above {column.above:g}"))
     if column.max is not None:
-        checks.append(pa.Check.le(column.max, error="is too large"))
+        checks.append(pa.Check.le(column.max, error="range|is too large"))
     if column.choices:
-        checks.append(pa.Check.isin(column.choices, error="is not one of the allowed values"))
+        checks.append(pa.Check.isin(column.choices, error="choice|is not one of the allowed values"))
     if column.equals is not None:
-        checks.append(pa.Check.eq(column.equals, error=f"must be {str(column.equals).lower()}"))
+        checks.append(pa.Check.eq(column.equals, error=f"choice|must be {str(column.equals).lower()}"))
     if column.pattern is not None:
         # \Z and not $: a trailing newline is not part of an id.
-        checks.append(pa.Check.str_matches(rf"\A(?:{column.pattern})\Z", error="does not have the right form"))
+        checks.append(pa.Check.str_matches(rf"\A(?:{column.pattern})\Z", error="form|does not have the right form"))
     if column.max_length is not None:
-        checks.append(pa.Check.str_length(max_value=column.max_length, error="is too long"))
+        checks.append(pa.Check.str_length(max_value=column.max_length, error="length|is too long"))
     if column.knob is not None:
-        checks.append(pa.Check(_knob_ok(column), element_wise=True, name="knob", error="knob"))
+        checks.append(pa.Check(_knob_ok(column), element_wise=True, name="knob", error="knob|"))
     return checks
 
 
@@ -183,7 +189,8 @@ def _violations(
         else:
             field = str(case["column"])
             column = columns[field]
-            message, rule_name, fix = check_name, column.dtype if column.knob else "range", column.remedy()
+            rule_name, _, message = check_name.partition("|")
+            fix = column.remedy()
             if column.knob is not None:
                 message = str(column.knob.problem(frame.at[label, field]))
                 fix = f"{column.knob.about}: {column.knob.range_text()}"

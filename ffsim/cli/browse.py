@@ -12,7 +12,7 @@ from ffsim.cli import output
 from ffsim.errors import RecordError
 from ffsim.shape import plural
 
-DEFAULT_COLUMNS = "run_id,kind,status,recipe.name,seed,order,steps,bpb"
+DEFAULT_COLUMNS = "run_id,kind,steps,bpb"
 SPARK = "▁▂▃▄▅▆▇█"
 
 
