@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ffsim import dataset, jsonio
+from ffsim import dataset, journal, jsonio
 from ffsim.errors import StoreError
 from ffsim.project import DATA, KINDS, Project
 
@@ -23,7 +23,7 @@ LOCK_WAIT_S = 300.0
 
 @contextlib.contextmanager
 def locked(project: Project) -> Iterator[None]:
-    """Hold the project's one writer lock.
+    """Hold the project's one writer lock; what a killed command left half done is undone first.
 
     Raises
     ------
@@ -36,6 +36,7 @@ def locked(project: Project) -> Iterator[None]:
     lock = filelock.FileLock(project.scratch / "lock", timeout=LOCK_WAIT_S)
     try:
         with lock:
+            journal.recover(project)
             yield
     except filelock.Timeout:
         raise StoreError("another ffsim command is changing the dataset; try again when it has ended") from None
@@ -69,28 +70,19 @@ def add(project: Project, files: Mapping[str, str], *, replace: bool = False) ->
         if twin is not None and (twin != name or not replace):
             raise StoreError(f"{DATA}/{twin} exists; a file of the dataset never changes (case does not count)")
     targets = {project.data / name: text for name, text in {**_skeleton(project, files, known), **files}.items()}
-    before = {path: path.read_bytes() if path.exists() else None for path in targets}
-    pointer = project.root / dataset.POINTER
-    old_pointer = pointer.read_bytes() if pointer.is_file() else None
-    strays = _untracked(project)
+    first = not (project.root / dataset.POINTER).is_file()
+    entry = journal.begin(project, [path.relative_to(project.data).as_posix() for path in targets])
     try:
         for path, text in targets.items():
             jsonio.write_atomic(path, text, scratch=project.scratch / "tmp")
-        _track(project, list(targets), first=old_pointer is None)
-        # With another remote there is no embedded store to stage; strays of a killed command are not ours.
-        project.git("add", "--", dataset.POINTER, *sorted(_untracked(project) - strays))
-        _drop_superseded(project, old_pointer)
+        _track(project, list(targets), first=first)
+        # With another remote there is no embedded store to stage; strays of somebody else are not ours.
+        project.git("add", "--", dataset.POINTER, *sorted(journal.untracked(project) - set(entry["strays"])))
+        _drop_superseded(project, entry["pointer"])
     except BaseException:
-        for path, content in before.items():
-            if content is None:
-                path.unlink(missing_ok=True)
-            else:
-                jsonio.write_atomic(path, content, scratch=project.scratch / "tmp")
-        if old_pointer is not None:
-            jsonio.write_atomic(pointer, old_pointer, scratch=project.scratch / "tmp")
-        for name in _untracked(project) - strays:
-            (project.root / name).unlink(missing_ok=True)
+        journal.undo(project, entry)
         raise
+    journal.end(project)
 
 
 def _track(project: Project, paths: list[Path], *, first: bool) -> None:
@@ -115,12 +107,6 @@ def _track(project: Project, paths: list[Path], *, first: bool) -> None:
                 repo.close()
 
 
-def _untracked(project: Project) -> set[str]:
-    """Files of the embedded store that git does not know yet."""
-    said = project.git("ls-files", "-z", "--others", "--exclude-standard", "--", dataset.STORE, check=False)
-    return {name for name in (said or "").split("\0") if name}
-
-
 def _skeleton(project: Project, files: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
     """A README.md in each folder of a contest that has none: git and DVC keep no empty folder."""
     contests = {Path(name).parts[1] for name in files if Path(name).parts[0] in KINDS}
@@ -128,9 +114,9 @@ def _skeleton(project: Project, files: Mapping[str, str], known: Mapping[str, st
     return {name: text for name, text in wanted.items() if name not in known and not (project.data / name).exists()}
 
 
-def _drop_superseded(project: Project, old_pointer: bytes | None) -> None:
+def _drop_superseded(project: Project, old_pointer: str | None) -> None:
     """Delete the listing that the new one replaces, unless a commit holds it: each is 88 KB at 900 files."""
-    old = dataset.directory_md5(old_pointer.decode()) if old_pointer is not None else None
+    old = dataset.directory_md5(old_pointer) if old_pointer is not None else None
     new = dataset.directory_md5((project.root / dataset.POINTER).read_text())
     if old is None or old == new:
         return
@@ -151,3 +137,12 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         logger.setLevel(level)
+
+
+def repair(project: Project) -> None:
+    """Undo what a killed command left half done, unless a running command is in the middle of it."""
+    import filelock
+
+    if journal.pending(project):
+        with contextlib.suppress(filelock.Timeout), filelock.FileLock(project.scratch / "lock", timeout=0):
+            journal.recover(project)

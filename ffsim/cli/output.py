@@ -31,8 +31,13 @@ def contest_option(command: F) -> F:
 
 
 def project() -> Project:
-    """The project around the working directory."""
-    return Project.find()
+    """The project around the working directory; what a killed command left half done is undone first."""
+    found = Project.find()
+    if (found.scratch / "journal.json").is_file():
+        from ffsim import store
+
+        store.repair(found)
+    return found
 
 
 def emit(value: Any) -> None:

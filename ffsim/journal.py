@@ -1,0 +1,127 @@
+"""The journal of a change to the dataset: what to put back if the process dies in the middle.
+
+A change touches files below data/, data.dvc, the embedded store and git's index, and no file system can
+change all four at once. What was there before is therefore written down first; the entry is removed when
+the change is complete. An entry that is found by the next command belongs to a process that was killed:
+the change is undone, and said so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ffsim import dataset, jsonio
+from ffsim.errors import RecordError
+from ffsim.project import Project
+
+log = logging.getLogger("ffsim")
+Entry = dict[str, Any]
+
+
+def begin(project: Project, names: Iterable[str]) -> Entry:
+    """Write down what a change of these files (paths below data/) may have to put back.
+
+    Returns
+    -------
+    dict
+        The entry, for `undo`.
+    """
+    pointer = project.root / dataset.POINTER
+    entry: Entry = {
+        "head": _head(project),
+        "files": {name: _text(project.data / name) for name in names},
+        "pointer": _text(pointer),
+        "tracked": bool(project.git("ls-files", "--", dataset.POINTER, check=False)),
+        "strays": sorted(untracked(project)),
+    }
+    jsonio.write_atomic(_path(project), jsonio.pretty(entry))
+    return entry
+
+
+def end(project: Project) -> None:
+    """The change is complete."""
+    _path(project).unlink(missing_ok=True)
+
+
+def undo(project: Project, entry: Entry) -> None:
+    """Put everything back as `begin` found it, and close the entry. Doing it twice changes nothing more."""
+    scratch = project.scratch / "tmp"
+    for name, text in entry["files"].items():
+        path = project.data / name
+        if text is None:
+            path.unlink(missing_ok=True)
+        elif _text(path) != text:
+            jsonio.write_atomic(path, text, scratch=scratch)
+    pointer = project.root / dataset.POINTER
+    if entry["pointer"] is None:
+        pointer.unlink(missing_ok=True)
+    elif _text(pointer) != entry["pointer"]:
+        jsonio.write_atomic(pointer, entry["pointer"], scratch=scratch)
+    known = set(entry["strays"])
+    made = (set(_staged(project)) | untracked(project)) - known - _listed(project)
+    if made:
+        project.git("rm", "-q", "--cached", "--ignore-unmatch", "--", *sorted(made), check=False)
+        for name in made:
+            (project.root / name).unlink(missing_ok=True)
+    if entry["tracked"]:
+        project.git("add", "--", dataset.POINTER, check=False)
+    end(project)
+
+
+def pending(project: Project) -> bool:
+    """Whether a change was begun and not completed: by a running command, or by one that was killed."""
+    return _path(project).is_file()
+
+
+def recover(project: Project) -> None:
+    """Undo what a killed command had begun. The caller holds the lock, so nobody else is in the middle."""
+    if not pending(project):
+        return
+    try:
+        entry = jsonio.load_file(_path(project))
+    except RecordError:
+        # The journal is written whole before anything else is touched.
+        end(project)
+        return
+    names = ", ".join(list(entry["files"])[:3])
+    if entry["head"] != _head(project):
+        end(project)
+        log.warning("an earlier change of %s was cut off and committed since; run `ffsim validate`", names)
+        return
+    undo(project, entry)
+    log.warning("repaired: an earlier change of %s was cut off; it has been undone, make it again", names)
+
+
+def untracked(project: Project) -> set[str]:
+    """Files of the embedded store that git does not know yet."""
+    said = project.git("ls-files", "-z", "--others", "--exclude-standard", "--", dataset.STORE, check=False)
+    return {name for name in (said or "").split("\0") if name}
+
+
+def _staged(project: Project) -> set[str]:
+    said = project.git("diff", "--cached", "--name-only", "--diff-filter=A", "-z", "--", dataset.STORE, check=False)
+    return {name for name in (said or "").split("\0") if name}
+
+
+def _listed(project: Project) -> set[str]:
+    """Objects of the store that data.dvc, as it is now, needs."""
+    pointer = _text(project.root / dataset.POINTER)
+    directory = dataset.directory_md5(pointer) if pointer else None
+    names = {dataset.store_path(md5) for md5 in dataset.listing(project).values()}
+    return names | ({dataset.store_path(directory)} if directory else set())
+
+
+def _head(project: Project) -> str | None:
+    said = project.git("rev-parse", "-q", "--verify", "HEAD", check=False)
+    return said.strip() if said else None
+
+
+def _text(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.is_file() else None
+
+
+def _path(project: Project) -> Path:
+    return project.scratch / "journal.json"
