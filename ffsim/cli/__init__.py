@@ -18,6 +18,7 @@ COMMANDS = {
     "rehearse": ("train", "Train a recipe cold, score it, write its record."),
     "official": ("official", "Play the organiser, or record a score received from one."),
     "add-run": ("contribute", "Check run records and add them to the dataset."),
+    "merge": ("merge", "Merge a branch, its dataset entries included."),
     "validate": ("contribute", "Check the whole dataset (a pipeline stage)."),
     "status": ("browse", "What is here, what is predicted, what waits."),
     "runs": ("browse", "List runs: filter, sort, choose columns."),

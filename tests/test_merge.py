@@ -1,0 +1,135 @@
+"""Branches that both added runs: nothing is lost, and nothing needs to be in anybody's cache."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import factories
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ffsim import contribute, dataset, merge
+from ffsim.errors import StoreError
+from ffsim.project import Project
+
+
+def _clone(source: Path, target: Path, *, pull: bool = True) -> Project:
+    subprocess.run(["git", "clone", "-q", str(source), str(target)], check=True)
+    if pull:
+        subprocess.run(["dvc", "pull", "-q", "data"], cwd=target, check=True)
+    return Project(target)
+
+
+def _contribute(project: Project, branch: str, *names: str, push: bool = True) -> None:
+    contest = project.contest()
+    project.git("switch", "-q", "-c", branch)
+    inbox = project.root.parent / f"{branch}-in"
+    files = [str(factories.write(inbox / f"{n}.json", factories.run(contest, n, bpb=2.6 + len(n) / 50))) for n in names]
+    assert not contribute.add_runs(project, files).violations
+    project.git("commit", "-q", "-m", branch)
+    if push:
+        project.git("push", "-q", "origin", branch)
+
+
+@pytest.fixture
+def hub(dvc_project: Project, tmp_path: Path) -> Path:
+    """A bare repository that everybody clones."""
+    bare = tmp_path / "hub.git"
+    subprocess.run(["git", "clone", "-q", "--bare", str(dvc_project.root), str(bare)], check=True)
+    return bare
+
+
+def test_three_clones_lose_nothing(hub: Path, tmp_path: Path) -> None:
+    """A and B add different runs at once; C, which has pulled neither, merges both; D pulls them all."""
+    _contribute(_clone(hub, tmp_path / "A"), "a", "run-a", "another-from-a")
+    _contribute(_clone(hub, tmp_path / "B"), "b", "run-of-b")
+    c = _clone(hub, tmp_path / "C", pull=False)
+    one, two = merge.merge(c, "origin/a"), merge.merge(c, "origin/b")
+    assert one.added == ["runs/mini/another-from-a.json", "runs/mini/run-a.json"]
+    assert two.added == ["runs/mini/run-of-b.json"]
+    assert one.removed == two.removed == []
+    assert c.git("status", "--porcelain") == ""
+    c.git("push", "-q", "origin", "HEAD:main")
+    d = _clone(hub, tmp_path / "D")
+    names = {path.stem for path in dataset.run_files(d, "mini")}
+    assert names == {"run-a", "another-from-a", "run-of-b"}
+    assert dataset.missing(d) == []
+    said = subprocess.run(["dvc", "status", "data.dvc"], cwd=d.root, capture_output=True, text=True, check=True)
+    assert "up to date" in said.stdout
+
+
+def test_the_listing_is_spelled_as_dvc_spells_it(dvc_project: Project) -> None:
+    md5 = dataset.directory_md5((dvc_project.root / "data.dvc").read_text())
+    assert md5 is not None
+    text = (dvc_project.root / dataset.store_path(md5)).read_text()
+    assert merge.listing_text(dataset.listing(dvc_project)) == text
+
+
+def test_a_branch_with_derived_files_is_told_what_to_do(hub: Path, tmp_path: Path) -> None:
+    a = _clone(hub, tmp_path / "A")
+    _contribute(a, "a", "run-a", push=False)
+    (a.root / "dvc.lock").write_text("schema: '2.0'\n")
+    a.git("add", "dvc.lock")
+    a.git("commit", "-q", "-m", "lock")
+    a.git("push", "-q", "origin", "a")
+    c = _clone(hub, tmp_path / "C")
+    before = c.git("rev-parse", "HEAD")
+    with pytest.raises(StoreError, match=r"changes dvc\.lock, which are made on main.*git checkout"):
+        merge.merge(c, "origin/a")
+    assert c.git("rev-parse", "HEAD") == before
+
+
+def test_a_branch_that_forgot_its_objects_is_refused_and_the_merge_undone(hub: Path, tmp_path: Path) -> None:
+    a = _clone(hub, tmp_path / "A")
+    _contribute(a, "a", "run-a", push=False)
+    lost = dataset.store_path(dataset.listing(a)["runs/mini/run-a.json"])
+    a.git("rm", "-q", lost)
+    a.git("commit", "-q", "-m", "forgot")
+    a.git("push", "-q", "origin", "a")
+    c = _clone(hub, tmp_path / "C")
+    with pytest.raises(StoreError, match="forgot `git add dvcstore`"):
+        merge.merge(c, "origin/a")
+    assert c.git("status", "--porcelain") == ""
+    assert "runs/mini/run-a.json" not in dataset.listing(c)
+
+
+def test_uncommitted_changes_and_unknown_branches_are_refused(dvc_project: Project) -> None:
+    with pytest.raises(StoreError, match="is no branch"):
+        merge.merge(dvc_project, "nowhere")
+    (dvc_project.root / "params.yaml").write_text("contests: [mini]\n")
+    with pytest.raises(StoreError, match="uncommitted"):
+        merge.merge(dvc_project, "HEAD")
+
+
+def test_both_sides_changing_one_file_is_named() -> None:
+    with pytest.raises(StoreError, match=r"both sides changed data/a, data/b"):
+        merge.merge_listings({"a": "1", "b": "1"}, {"a": "2", "b": "2"}, {"a": "3"})
+
+
+LISTING = st.dictionaries(st.sampled_from(["a", "b/c", "b/d", "e"]), st.sampled_from(["1", "2", "3"]))
+
+
+@given(LISTING, LISTING, LISTING)
+def test_a_merge_keeps_what_either_side_did(base: dict[str, str], ours: dict[str, str], theirs: dict[str, str]) -> None:
+    try:
+        merged = merge.merge_listings(base, ours, theirs)
+    except StoreError:
+        return
+    assert merged == merge.merge_listings(base, theirs, ours)
+    for path in {**base, **ours, **theirs}:
+        if ours.get(path) != base.get(path):
+            assert merged.get(path) == ours.get(path)
+        elif theirs.get(path) != base.get(path):
+            assert merged.get(path) == theirs.get(path)
+        else:
+            assert merged.get(path) == base.get(path)
+
+
+def test_the_cache_is_not_needed(hub: Path, tmp_path: Path) -> None:
+    _contribute(_clone(hub, tmp_path / "A"), "a", "run-a")
+    c = _clone(hub, tmp_path / "C", pull=False)
+    shutil.rmtree(c.root / ".dvc/cache", ignore_errors=True)
+    assert merge.merge(c, "origin/a").total == len(dataset.listing(c))
