@@ -148,6 +148,8 @@ def _parts(path: str) -> tuple[str, ...]:
 def _require_mergeable(project: Project, branch: str) -> None:
     if project.git("rev-parse", "-q", "--verify", f"{branch}^{{commit}}", check=False) is None:
         raise StoreError(f"{branch!r} is no branch or revision of this repository; fetch it first")
+    if project.git("merge-base", "--is-ancestor", branch, "HEAD", check=False) is not None:
+        raise StoreError(f"{branch} is merged already")
     if project.git("status", "--porcelain", "--untracked-files=no"):
         raise StoreError("there are uncommitted changes; commit them before a merge")
     changed = (project.git("diff", "--name-only", f"HEAD...{branch}", "--", *DERIVED) or "").split()

@@ -97,11 +97,16 @@ def test_a_branch_that_forgot_its_objects_is_refused_and_the_merge_undone(hub: P
 
 
 def test_uncommitted_changes_and_unknown_branches_are_refused(dvc_project: Project) -> None:
-    with pytest.raises(StoreError, match="is no branch"):
-        merge.merge(dvc_project, "nowhere")
+    for name in ("nowhere", "--abort", ""):
+        with pytest.raises(StoreError, match="is no branch"):
+            merge.merge(dvc_project, name)
+    with pytest.raises(StoreError, match="merged already"):
+        merge.merge(dvc_project, "HEAD")
+    _contribute(dvc_project, "other", "run-o", push=False)
+    dvc_project.git("switch", "-q", "main")
     (dvc_project.root / "params.yaml").write_text("contests: [mini]\n")
     with pytest.raises(StoreError, match="uncommitted"):
-        merge.merge(dvc_project, "HEAD")
+        merge.merge(dvc_project, "other")
 
 
 def test_both_sides_changing_one_file_is_named() -> None:
