@@ -6,6 +6,7 @@ half, so everything that computes asks `missing` first.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,15 +14,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ffsim import jsonio, records
+from ffsim.contest import Contest
 from ffsim.errors import ProjectError, RecordError
 from ffsim.identity import Index
-from ffsim.project import DATA, Project
+from ffsim.project import DATA, KINDS, Project
 from ffsim.records import Run, Upload
 
 if TYPE_CHECKING:
     import pandas as pd
 
 POINTER = f"{DATA}.dvc"
+PLACES = {*KINDS, "texts", "verdicts", "ledger"}
 STORE = "dvcstore"
 
 
@@ -81,10 +84,18 @@ def _where(project: Project) -> str:
     return "run `dvc pull data` first" if missing(project) else "`ffsim runs` lists them"
 
 
-def index(project: Project) -> Index:
-    """Ids and contents of every run of the dataset; on a partial clone the listing's ids."""
+def index(project: Project, names: Iterable[str] | None = None) -> Index:
+    """Ids and contents of every run of the dataset; on a partial clone the listing's ids.
+
+    Parameters
+    ----------
+    project
+        The project.
+    names
+        The entries that count (default: those of data.dvc).
+    """
     found = Index()
-    for name in listing(project):
+    for name in listing(project) if names is None else names:
         parts = Path(name).parts
         if len(parts) == 3 and parts[0] == "runs" and name.endswith(".json"):
             found.ids[Path(name).stem.casefold()] = Path(name).stem
@@ -127,10 +138,31 @@ def listing(project: Project, revision: str | None = None) -> dict[str, str]:
     blob = _object(project, md5, revision)
     if blob is None:
         raise ProjectError(f"the listing {md5} of {POINTER} is in no store; fetch it with `dvc fetch data`")
+    return entries(blob, md5)
+
+
+def entries(text: str, name: str) -> dict[str, str]:
+    """The entries of a listing's text: path below data/ -> MD5.
+
+    Raises
+    ------
+    ProjectError
+        If it is damaged, or names a path that would lead out of its place: a listing comes from other people.
+    """
     try:
-        return {str(entry["relpath"]): str(entry["md5"]) for entry in jsonio.loads(blob, where=f"listing {md5}")}
+        found = {str(entry["relpath"]): str(entry["md5"]) for entry in jsonio.loads(text, where=name)}
     except (RecordError, TypeError, KeyError):
-        raise ProjectError(f"the listing {md5} of {POINTER} is damaged; fetch it again with `dvc fetch data`") from None
+        raise ProjectError(
+            f"the listing {name} of {POINTER} is damaged; fetch it again with `dvc fetch data`"
+        ) from None
+    for path, md5 in found.items():
+        parts = path.split("/")
+        plain = all(part not in {"", ".", ".."} and "\\" not in part and "\0" not in part for part in parts)
+        if not plain or parts[0] not in PLACES or not re.fullmatch(r"[0-9a-f]{32}", md5):
+            raise ProjectError(
+                f"the listing {name} names {path[:80]!r}, which is no place of a dataset; do not pull it"
+            )
+    return found
 
 
 def missing(project: Project, revision: str | None = None) -> list[str]:
@@ -157,7 +189,8 @@ def require_complete(project: Project) -> None:
     if lost:
         raise ProjectError(f"{len(lost)} files of the dataset are not here (e.g. {lost[0]}); run `dvc pull data`")
     if project.git("rev-parse", "--verify", "-q", "HEAD", check=False):
-        lost = missing(project, "HEAD")
+        listed = listing(project)
+        lost = [path for path in listing(project, "HEAD") if path not in listed or not (project.data / path).is_file()]
         if lost:
             raise ProjectError(
                 f"the dataset lost {len(lost)} entries against HEAD (e.g. {lost[0]}); "
@@ -169,7 +202,12 @@ def directory_md5(pointer: str) -> str | None:
     """The MD5 (``....dir``) that the text of a .dvc file names, or None."""
     import yaml
 
-    document = yaml.safe_load(pointer)
+    try:
+        document = yaml.safe_load(pointer)
+    except yaml.YAMLError:
+        raise ProjectError(
+            f"{POINTER} is in conflict or damaged; `git merge --abort`, then `ffsim merge BRANCH`"
+        ) from None
     outs = document.get("outs") if isinstance(document, dict) else None
     md5 = outs[0].get("md5") if outs else None
     return str(md5) if md5 and str(md5).endswith(".dir") else None
@@ -230,8 +268,8 @@ def texts_problems(project: Project, contest_texts: Iterable[tuple[str, Any]]) -
     return problems
 
 
-def uploads_problems(uploads: Sequence[Upload], runs: Sequence[Run]) -> list[str]:
-    """What is wrong between uploads and runs: a missing rehearsal, another artifact, seed or order."""
+def uploads_problems(contest: Contest, uploads: Sequence[Upload], runs: Sequence[Run]) -> list[str]:
+    """What is wrong between uploads and runs: a missing rehearsal, another artifact, seed, order or score."""
     by_id = {run.run_id: run for run in runs}
     problems = []
     for upload in uploads:
@@ -244,7 +282,18 @@ def uploads_problems(uploads: Sequence[Upload], runs: Sequence[Run]) -> list[str
             upload.order,
         ):
             problems.append(f"upload {upload.name}: artifact, seed or order differ from rehearsal {upload.run_id}")
-        scored_by = upload.official.run_id
-        if scored_by is not None and scored_by not in by_id:
-            problems.append(f"upload {upload.name}: its official run {scored_by} is not in the dataset")
+        if upload.official.run_id is not None:
+            problems += _official_problems(contest, upload, by_id.get(upload.official.run_id))
     return problems
+
+
+def _official_problems(contest: Contest, upload: Upload, run: Run | None) -> list[str]:
+    if run is None:
+        return [f"upload {upload.name}: its official run {upload.official.run_id} is not in the dataset"]
+    same = (run.artifact_sha256, run.seed, run.order) == (upload.artifact_sha256, upload.seed, upload.order)
+    if run.kind != "official" or not same:
+        return [f"upload {upload.name}: {run.run_id} is no official run of its artifact, seed and order"]
+    score = run.scores.get(contest.text("official"))
+    if score is None or score.bpb != upload.official.bpb:
+        return [f"upload {upload.name}: its score is not the one of its official run {run.run_id}"]
+    return []

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ffsim import dataset, jsonio
-from ffsim.errors import RecordError
+from ffsim.errors import RecordError, StoreError
 from ffsim.project import Project
 
 log = logging.getLogger("ffsim")
@@ -31,7 +31,7 @@ def begin(project: Project, names: Iterable[str]) -> Entry:
     """
     pointer = project.root / dataset.POINTER
     entry: Entry = {
-        "head": _head(project),
+        "committed": _committed(project),
         "files": {name: _text(project.data / name) for name in names},
         "pointer": _text(pointer),
         "tracked": bool(project.git("ls-files", "--", dataset.POINTER, check=False)),
@@ -68,6 +68,8 @@ def undo(project: Project, entry: Entry) -> None:
             (project.root / name).unlink(missing_ok=True)
     if entry["tracked"]:
         project.git("add", "--", dataset.POINTER, check=False)
+    else:
+        project.git("rm", "-q", "--cached", "--ignore-unmatch", "--", dataset.POINTER, check=False)
     end(project)
 
 
@@ -77,7 +79,13 @@ def pending(project: Project) -> bool:
 
 
 def recover(project: Project) -> None:
-    """Undo what a killed command had begun. The caller holds the lock, so nobody else is in the middle."""
+    """Undo what a killed command had begun. The caller holds the lock, so nobody else is in the middle.
+
+    Raises
+    ------
+    StoreError
+        If the half change has been committed.
+    """
     if not pending(project):
         return
     try:
@@ -87,10 +95,16 @@ def recover(project: Project) -> None:
         end(project)
         return
     names = ", ".join(list(entry["files"])[:3])
-    if entry["head"] != _head(project):
+    now, committed = _text(project.root / dataset.POINTER), _committed(project)
+    if now != entry["pointer"] and now == committed and _whole(project):
+        # Somebody committed the change as it was; every object is in the store, so it is complete.
         end(project)
-        log.warning("an earlier change of %s was cut off and committed since; run `ffsim validate`", names)
         return
+    if now != entry["pointer"] and committed != entry["committed"]:
+        raise StoreError(
+            f"a change of {names} was cut off, and {dataset.POINTER} was committed since without all its objects; "
+            f"restore it (git checkout HEAD~1 -- {dataset.POINTER}) and remove .ffsim/journal.json"
+        )
     undo(project, entry)
     log.warning("repaired: an earlier change of %s was cut off; it has been undone, make it again", names)
 
@@ -114,9 +128,12 @@ def _listed(project: Project) -> set[str]:
     return names | ({dataset.store_path(directory)} if directory else set())
 
 
-def _head(project: Project) -> str | None:
-    said = project.git("rev-parse", "-q", "--verify", "HEAD", check=False)
-    return said.strip() if said else None
+def _committed(project: Project) -> str | None:
+    return project.git("show", f"HEAD:{dataset.POINTER}", check=False)
+
+
+def _whole(project: Project) -> bool:
+    return all((project.root / name).is_file() for name in _listed(project))
 
 
 def _text(path: Path) -> str | None:

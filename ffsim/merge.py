@@ -13,8 +13,8 @@ import json
 
 import yaml
 
-from ffsim import dataset, jsonio, store
-from ffsim.errors import StoreError
+from ffsim import dataset, guard, jsonio, store
+from ffsim.errors import ProjectError, StoreError
 from ffsim.project import DATA, Project
 
 # What follows from the dataset is made again on main after a merge; a branch that carries it conflicts.
@@ -57,13 +57,13 @@ def merge(project: Project, branch: str) -> Merged:
         If the branch carries what is made on main, if both changed one file, or if git finds another
         conflict; the merge is then undone.
     """
-    _require_mergeable(project, branch)
     with store.locked(project):
+        _require_mergeable(project, branch)
         before = dataset.listing(project)
         base = (project.git("merge-base", "HEAD", branch) or "").strip()
         was, ours, theirs = (project.git("show", f"{rev}:{dataset.POINTER}") or "" for rev in (base, "HEAD", branch))
         try:
-            project.git("merge", "--no-commit", "--no-ff", "-q", branch, check=False)
+            _start(project, branch)
             conflicts = set((project.git("diff", "--name-only", "--diff-filter=U") or "").split())
             if conflicts - {dataset.POINTER}:
                 raise StoreError(f"conflict in {', '.join(sorted(conflicts - {dataset.POINTER}))}: merge these by hand")
@@ -72,6 +72,7 @@ def merge(project: Project, branch: str) -> Merged:
             jsonio.write_atomic(project.root / dataset.POINTER, text, scratch=project.scratch / "tmp")
             project.git("add", "--", dataset.POINTER, path)
             _require_objects(project)
+            _require_good(project, before)
             project.git("commit", "-q", "-m", f"Merge {branch}")
         except BaseException:
             project.git("merge", "--abort", check=False)
@@ -161,6 +162,34 @@ def _require_mergeable(project: Project, branch: str) -> None:
         )
 
 
+def _start(project: Project, branch: str) -> None:
+    """Begin the merge; a conflict is no failure here, a merge that git refuses to begin is."""
+    refusal = "no reason given"
+    try:
+        project.git("merge", "--no-commit", "--no-ff", "-q", branch)
+    except ProjectError as error:
+        refusal = str(error)
+    if project.git("rev-parse", "-q", "--verify", "MERGE_HEAD", check=False) is None:
+        raise StoreError(f"git did not begin the merge: {refusal}")
+
+
+def _require_good(project: Project, before: dict[str, str]) -> None:
+    """What a branch brings passes the guard as a file at the door would: it was written by somebody else."""
+    sources = []
+    for path, md5 in dataset.listing(project).items():
+        if before.get(path) == md5:
+            continue
+        blob = (project.root / dataset.store_path(md5)).read_bytes()
+        if hashlib.md5(blob, usedforsecurity=False).hexdigest() != md5:
+            raise StoreError(f"the object of {DATA}/{path} is not what its name says; do not take this branch in")
+        if path.startswith("runs/") and path.endswith(".json"):
+            sources.append(guard.Source(path, blob))
+    index = dataset.index(project, set(before))
+    violations = guard.judge(project, sources, index).violations
+    if violations:
+        raise StoreError("; ".join(violation.line() for violation in violations[:5]))
+
+
 def _listing(project: Project, pointer: str, revisions: tuple[str, str]) -> dict[str, str]:
     md5 = dataset.directory_md5(pointer)
     if md5 is None:
@@ -169,7 +198,7 @@ def _listing(project: Project, pointer: str, revisions: tuple[str, str]) -> dict
     for revision in revisions:
         text = project.git("show", f"{revision}:{path}", check=False)
         if text is not None:
-            return {str(entry["relpath"]): str(entry["md5"]) for entry in jsonio.loads(text, where=path)}
+            return dataset.entries(text, md5)
     return dict(dataset.listing(project)) if _is_current(project, md5) else _from_history(project, path)
 
 
@@ -183,7 +212,7 @@ def _from_history(project: Project, path: str) -> dict[str, str]:
     text = project.git("show", f"{commit}:{path}", check=False) if commit else None
     if text is None:
         raise StoreError(f"the listing {path} is in no commit; the branch forgot `git add dvcstore`")
-    return {str(entry["relpath"]): str(entry["md5"]) for entry in jsonio.loads(text, where=path)}
+    return dataset.entries(text, path)
 
 
 def _size(project: Project, md5: str, revisions: tuple[str, str]) -> int:

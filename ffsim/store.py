@@ -36,6 +36,8 @@ def locked(project: Project) -> Iterator[None]:
     lock = filelock.FileLock(project.scratch / "lock", timeout=LOCK_WAIT_S)
     try:
         with lock:
+            if project.git("rev-parse", "-q", "--verify", "MERGE_HEAD", check=False):
+                raise StoreError("a merge is in the middle; finish it, or `git merge --abort` and use `ffsim merge`")
             journal.recover(project)
             yield
     except filelock.Timeout:
@@ -78,11 +80,12 @@ def add(project: Project, files: Mapping[str, str], *, replace: bool = False) ->
         _track(project, list(targets), first=first)
         # With another remote there is no embedded store to stage; strays of somebody else are not ours.
         project.git("add", "--", dataset.POINTER, *sorted(journal.untracked(project) - set(entry["strays"])))
-        _drop_superseded(project, entry["pointer"])
     except BaseException:
         journal.undo(project, entry)
         raise
     journal.end(project)
+    # Only now: an undo must find the listing that the old data.dvc names.
+    _drop_superseded(project, entry["pointer"])
 
 
 def _track(project: Project, paths: list[Path], *, first: bool) -> None:

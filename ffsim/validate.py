@@ -60,7 +60,7 @@ def run(project: Project, contest: Contest) -> Result:
     unverified |= verdict.unverified
     runs = [records.run_from(document, where=document["run_id"]) for document in verdict.runs]
     if not found:
-        problems += dataset.uploads_problems(dataset.load_uploads(project, contest.name), runs)
+        problems += dataset.uploads_problems(contest, dataset.load_uploads(project, contest.name), runs)
     counts = _counts(project, contest, runs)
     _write(project, contest, Result(problems, counts, unverified), runs)
     return Result(problems, counts, unverified)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 
 import factories
 import pytest
 
-from ffsim import dataset, records
+from ffsim import dataset, merge, records
 from ffsim.errors import ProjectError, RecordError
 from ffsim.project import Project
 
@@ -94,12 +96,17 @@ def test_an_upload_of_another_artifact_is_a_problem(project: Project) -> None:
 
     def problems(**changes: object) -> list[str]:
         upload = records.upload_from(factories.upload(contest, "u", run, 2.5, **changes), where="x")
-        return dataset.uploads_problems([upload], loaded)
+        return dataset.uploads_problems(contest, [upload], loaded)
 
     assert problems() == []
     assert "artifact, seed or order differ" in problems(seed=2)[0]
     assert "not in the dataset" in problems(run_id="gone")[0]
     assert "official run gone is not" in problems(official__run_id="gone")[0]
+    assert "is no official run" in problems(official__run_id=run["run_id"])[0]
+    scored = factories.run(contest, "off", kind="official", bpb=2.5)
+    loaded.append(records.run_from(scored, where="x"))
+    assert problems(official__run_id="off") == []
+    assert "its score is not the one" in problems(official__run_id="off", official__bpb=1.5)[0]
 
 
 def test_a_changed_text_is_noticed(project: Project) -> None:
@@ -111,3 +118,31 @@ def test_a_changed_text_is_noticed(project: Project) -> None:
     assert len(found) == 2
     assert "sha256 differs" in found[0]
     assert "dvc pull data" in found[1]
+
+
+@pytest.mark.parametrize(
+    "path", ["../evil.py", "runs/../../x", "/etc/passwd", "runs//x", "runs/./x", "runs\\..\\x", "other/x", ""]
+)
+def test_a_listing_that_leads_out_of_data_is_refused(path: str) -> None:
+    """`dvc pull` would write it where it says."""
+    text = json.dumps([{"md5": "a" * 32, "relpath": path}])
+    with pytest.raises(ProjectError, match="no place of a dataset"):
+        dataset.entries(text, "x")
+
+
+def test_an_entry_that_left_the_listing_is_lost_though_its_file_is_there(dvc_project: Project) -> None:
+    left = {path: md5 for path, md5 in dataset.listing(dvc_project).items() if path != "recipes/mini/base.yaml"}
+    text = merge.listing_text(left)
+    md5 = hashlib.md5(text.encode()).hexdigest() + ".dir"
+    target = dvc_project.root / dataset.store_path(md5)
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(text)
+    (dvc_project.root / "data.dvc").write_text(f"outs:\n- md5: {md5}\n  path: data\n")
+    with pytest.raises(ProjectError, match="lost 1 entries against HEAD"):
+        dataset.require_complete(dvc_project)
+
+
+def test_a_pointer_in_conflict_is_one_line(dvc_project: Project) -> None:
+    (dvc_project.root / "data.dvc").write_text("<<<<<<< HEAD\nouts:\n=======\n>>>>>>> x\n")
+    with pytest.raises(ProjectError, match="in conflict"):
+        dataset.listing(dvc_project)

@@ -9,7 +9,8 @@ from pathlib import Path
 import factories
 import pytest
 
-from ffsim import dataset, journal, store
+from ffsim import contribute, dataset, journal, jsonio, store
+from ffsim.errors import StoreError
 from ffsim.project import Project
 
 # Kills the process after the n-th call of anything that changes the disk, DVC or git.
@@ -99,12 +100,73 @@ def test_a_change_that_runs_is_not_repaired_by_another_process(dvc_project: Proj
         assert journal.pending(dvc_project)
 
 
-def test_a_change_that_was_committed_since_is_not_undone(
-    dvc_project: Project, caplog: pytest.LogCaptureFixture
-) -> None:
-    journal.begin(dvc_project, ["recipes/mini/base.yaml"])
-    dvc_project.git("commit", "-q", "--allow-empty", "-m", "since")
-    (dvc_project.data / "recipes/mini/base.yaml").write_text("contest: mini\nknobs: {lr: 0.02}\n")
+def test_an_unrelated_commit_does_not_save_a_half_change(dvc_project: Project, tmp_path: Path) -> None:
+    """Killed in the push, then an empty commit: the half run must not be carried along by the next add."""
+    file = factories.write(tmp_path / "a.json", factories.run(dvc_project.contest(), "a", bpb=2.6))
+    code = KILLER.replace("Repo.push = deadly(Repo.push)", "Repo.push = lambda *a, **k: os._exit(9)")
+    command = [sys.executable, "-c", code, "999", "add-run", str(file)]
+    assert subprocess.run(command, cwd=dvc_project.root, check=False).returncode == 9
+    dvc_project.git("commit", "-q", "--allow-empty", "-m", "unrelated")
+    other = factories.write(tmp_path / "b.json", factories.run(dvc_project.contest(), "b", bpb=2.7))
+    assert contribute.add_runs(dvc_project, [str(other)]).run_ids == ["b"]
+    assert "runs/mini/a.json" not in dataset.listing(dvc_project)
+
+
+def test_a_change_that_was_committed_whole_stays(dvc_project: Project, tmp_path: Path) -> None:
+    entry = journal.begin(dvc_project, ["runs/mini/a.json"])
+    journal.end(dvc_project)
+    file = factories.write(tmp_path / "a.json", factories.run(dvc_project.contest(), "a", bpb=2.6))
+    contribute.add_runs(dvc_project, [str(file)])
+    dvc_project.git("commit", "-q", "-m", "a")
+    jsonio.write_atomic(dvc_project.scratch / "journal.json", jsonio.pretty(entry))
     store.repair(dvc_project)
-    assert "lr: 0.02" in (dvc_project.data / "recipes/mini/base.yaml").read_text()
-    assert "committed since" in caplog.text
+    assert "runs/mini/a.json" in dataset.listing(dvc_project)
+    assert (dvc_project.data / "runs/mini/a.json").is_file()
+    assert not journal.pending(dvc_project)
+
+
+def test_a_half_change_that_was_committed_is_refused_loudly(dvc_project: Project, tmp_path: Path) -> None:
+    entry = journal.begin(dvc_project, ["runs/mini/a.json"])
+    journal.end(dvc_project)
+    file = factories.write(tmp_path / "a.json", factories.run(dvc_project.contest(), "a", bpb=2.6))
+    contribute.add_runs(dvc_project, [str(file)])
+    lost = dataset.store_path(dataset.listing(dvc_project)["runs/mini/a.json"])
+    dvc_project.git("rm", "-q", "-f", lost)
+    dvc_project.git("commit", "-q", "-m", "half")
+    jsonio.write_atomic(dvc_project.scratch / "journal.json", jsonio.pretty(entry))
+    with pytest.raises(StoreError, match="committed since without all its objects"), store.locked(dvc_project):
+        pass
+
+
+def test_an_undo_keeps_an_earlier_change_that_is_not_committed(dvc_project: Project, tmp_path: Path) -> None:
+    """The listing of the first change is superseded by the second, and needed again when that is undone."""
+    contest = dvc_project.contest()
+    one, two = (
+        factories.write(tmp_path / f"{n}.json", factories.run(contest, n, bpb=2.6 + i / 9)) for i, n in enumerate("ab")
+    )
+    contribute.add_runs(dvc_project, [str(one)])
+    before = _state(dvc_project)
+    for n in range(1, 200, 3):
+        done = _killed(dvc_project, n, two)
+        with store.locked(dvc_project):
+            pass
+        if done.returncode == 0 or "runs/mini/b.json" in dataset.listing(dvc_project):
+            break
+        assert _state(dvc_project) == before
+    dvc_project.git("commit", "-q", "-m", "both")
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "-q", str(dvc_project.root), str(clone)], check=True)
+    subprocess.run(["dvc", "pull", "-q", "data"], cwd=clone, check=True)
+    assert {path.stem for path in dataset.run_files(Project(clone), "mini")} == {"a", "b"}
+
+
+def test_the_very_first_change_is_undone_too(dvc_project: Project) -> None:
+    dvc_project.git("rm", "-q", "--cached", "data.dvc")
+    dvc_project.git("commit", "-q", "-m", "no data yet")
+    pointer = (dvc_project.root / "data.dvc").read_text()
+    (dvc_project.root / "data.dvc").unlink()
+    journal.begin(dvc_project, ["runs/mini/a.json"])
+    (dvc_project.root / "data.dvc").write_text(pointer)
+    dvc_project.git("add", "data.dvc")
+    store.repair(dvc_project)
+    assert "data.dvc" not in (dvc_project.git("status", "--porcelain") or "")

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ffsim import contribute, dataset, merge
-from ffsim.errors import StoreError
+from ffsim import contribute, dataset, merge, store
+from ffsim.errors import FfsimError, StoreError
 from ffsim.project import Project
 
 
@@ -138,3 +138,64 @@ def test_the_cache_is_not_needed(hub: Path, tmp_path: Path) -> None:
     c = _clone(hub, tmp_path / "C", pull=False)
     shutil.rmtree(c.root / ".dvc/cache", ignore_errors=True)
     assert merge.merge(c, "origin/a").total == len(dataset.listing(c))
+
+
+def _branch_with_listing(project: Project, extra: dict[str, bytes]) -> None:
+    """A branch whose listing and store hold more entries, made without ffsim, as an attacker would."""
+    import hashlib
+
+    project.git("switch", "-q", "-c", "evil")
+    entries = dataset.listing(project)
+    for path, blob in extra.items():
+        md5 = hashlib.md5(blob).hexdigest()
+        target = project.root / dataset.store_path(md5)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(blob)
+        entries[path] = md5
+    text = merge.listing_text(entries)
+    md5 = hashlib.md5(text.encode()).hexdigest() + ".dir"
+    target = project.root / dataset.store_path(md5)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text)
+    (project.root / "data.dvc").write_text(f"outs:\n- md5: {md5}\n  size: 1\n  nfiles: 1\n  hash: md5\n  path: data\n")
+    project.git("add", "-A")
+    project.git("commit", "-q", "-m", "evil")
+    project.git("switch", "-q", "main")
+
+
+@pytest.mark.parametrize(
+    ("extra", "words"),
+    [
+        ({"../ffsim/evil.py": b"x"}, "no place of a dataset"),
+        ({"runs/mini/bad.json": b"{}"}, "is no run record"),
+    ],
+)
+def test_a_branch_that_would_do_harm_is_refused(dvc_project: Project, extra: dict[str, bytes], words: str) -> None:
+    before = dataset.listing(dvc_project)
+    _branch_with_listing(dvc_project, extra)
+    with pytest.raises(FfsimError, match=words):
+        merge.merge(dvc_project, "evil")
+    assert dataset.listing(dvc_project) == before
+    assert dvc_project.git("status", "--porcelain") == ""
+
+
+def test_a_merge_that_git_does_not_begin_changes_nothing(dvc_project: Project) -> None:
+    _contribute(dvc_project, "other", "run-o", push=False)
+    (dvc_project.root / "extra.txt").write_text("theirs")
+    dvc_project.git("add", "extra.txt")
+    dvc_project.git("commit", "-q", "-m", "extra")
+    dvc_project.git("switch", "-q", "main")
+    (dvc_project.root / "extra.txt").write_text("mine, untracked")
+    before = dvc_project.git("rev-parse", "HEAD")
+    with pytest.raises(StoreError, match="did not begin the merge"):
+        merge.merge(dvc_project, "other")
+    assert dvc_project.git("rev-parse", "HEAD") == before
+    assert dvc_project.git("status", "--porcelain") == "?? extra.txt\n"
+
+
+def test_nothing_is_added_in_the_middle_of_a_merge(dvc_project: Project) -> None:
+    _contribute(dvc_project, "other", "run-o", push=False)
+    dvc_project.git("switch", "-q", "main")
+    dvc_project.git("merge", "--no-commit", "--no-ff", "-q", "other")
+    with pytest.raises(StoreError, match="a merge is in the middle"), store.locked(dvc_project):
+        pass
