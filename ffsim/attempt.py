@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from pathlib import Path
 
 import msgspec
@@ -12,6 +14,7 @@ from ffsim.errors import RunError
 from ffsim.launch import Event
 from ffsim.records import Run, StartKind
 
+CURVE_POINTS = 200
 MEASURED = {
     "steps", "tokens", "clock", "step_times", "scores", "curves", "weights_sha256", "peak_memory_bytes", "parameters",
 }  # fmt: skip
@@ -60,7 +63,10 @@ class Attempt:
             made = host.fingerprint(self.contest, device, event.get("device_used", device), runtime=facts)
             self.host = records.Host(**made)
         elif kind == "step":
-            self.points.append((int(event["step"]), float(event["charged_s"]), float(event["loss_nats"])))
+            point = (int(event["step"]), float(event["charged_s"]), float(event["loss_nats"]))
+            if not all(math.isfinite(value) for value in point):
+                raise ValueError("not finite")
+            self.points.append(point)
         elif kind == "error":
             self.error = str(event["message"])
         elif kind == "exit":
@@ -76,10 +82,10 @@ class Attempt:
             host=self.host,
             start=records.Start(requested=self.draft.start.requested, observed=self.observed),
             status=status,
-            message=message[:300],
+            message=without_paths(message)[:300],
             steps=last[0] if last else None,
             clock=records.Clock(train_charged_s=last[1] if last else None),
-            curves=records.Curves(loss=tuple(self.points)),
+            curves=records.Curves(loss=thinned(self.points)),
         )
 
     def finished(self, log: Path) -> Run:
@@ -113,5 +119,20 @@ class Attempt:
 
     def _status(self, result: Event) -> records.Status:
         clock, budget_s = result["clock"], self.draft.budget_s
-        over = budget_s is not None and clock["train_charged_s"] > budget_s + clock["last_step_s"]
-        return "over_budget" if over else "finished"
+        charged_s, last_step_s = clock.get("train_charged_s"), clock.get("last_step_s")
+        if not all(isinstance(value, int | float) for value in (charged_s, last_step_s)):
+            raise RunError("the trainer's result does not say what it charged")
+        return "over_budget" if budget_s is not None and charged_s > budget_s + last_step_s else "finished"
+
+
+def thinned(points: list[records.CurvePoint]) -> tuple[records.CurvePoint, ...]:
+    """At most CURVE_POINTS points of a curve, evenly spread, the first and the last among them."""
+    if len(points) <= CURVE_POINTS:
+        return tuple(points)
+    last = CURVE_POINTS - 1
+    return tuple(points[round(i * (len(points) - 1) / last)] for i in range(CURVE_POINTS))
+
+
+def without_paths(text: str) -> str:
+    """A message with the folders of absolute paths left out: a record names nobody's home."""
+    return re.sub(r"(?<![\w.])(?:/|[A-Za-z]:\\)(?:[^\s'\"/\\]+[/\\])+", "", text)

@@ -41,7 +41,7 @@ class ContestStatus:
     best
         (upload, official bpb) of the best scored upload, or None.
     mae_bpb, noise_floor_bpb
-        Held-out error of the surrogate (leave one recipe out) and the floor beside it.
+        Held-out error from the recipe alone (leave one recipe out) and the floor beside it.
     """
 
     contest: str
@@ -75,7 +75,7 @@ def status(project: Project) -> tuple[list[ContestStatus], list[str]]:
                 missing=len(missing),
                 candidate=report.read(project, name, "candidate"),
                 best=min(scored, key=lambda pair: pair[1]) if scored else None,
-                mae_bpb=(quality.get("surrogate") or {}).get("mae"),
+                mae_bpb=(quality.get("from_recipe") or {}).get("mae"),
                 noise_floor_bpb=(evaluation.get("noise") or {}).get("mae_bpb"),
             )
         )

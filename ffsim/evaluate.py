@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ffsim import dataset, fit, metrics
+from ffsim import dataset, fit, metrics, predict
 from ffsim.contest import Contest
 from ffsim.errors import ModelError
 from ffsim.oracle import MeanOffset
@@ -31,14 +31,17 @@ def evaluate(contest: Contest, runs: Sequence[Run], uploads: Sequence[Upload]) -
     -------
     dict
         ``quality`` and ``steps``: protocol -> model -> scores, for leave one run out and for leave one
-        recipe out; ``noise``: the floor; ``oracle``: leave one upload out. A part without data is null
-        with a ``reason``.
+        recipe out; ``surrogate`` is told the steps of the run, ``from_recipe`` simulates them. ``noise``:
+        the floor; ``oracle``: leave one upload out. A part without data is null with a ``reason``.
     """
     chosen = usable(contest, runs)
     return {
         "quality": {
             "leave_one_run_out": _quality(contest, chosen, lambda run: run.run_id),
-            "leave_one_recipe_out": _quality(contest, chosen, lambda run: run.recipe.hash),
+            "leave_one_recipe_out": {
+                "from_recipe": _held_out(chosen, lambda run: run.recipe.hash, _from_recipe(contest)),
+                **_quality(contest, chosen, lambda run: run.recipe.hash),
+            },
         },
         "steps": {"leave_one_recipe_out": _steps(contest, chosen)},
         "noise": noise_floor(contest, chosen),
@@ -107,6 +110,23 @@ def _quality(contest: Contest, runs: Sequence[Run], key: Callable[[Run], str]) -
         "steps_only": _held_out(runs, key, surrogate(False)),
         "mean": _held_out(runs, key, mean),
     }
+
+
+def _from_recipe(contest: Contest) -> Callable[[list[Run], list[Run]], list[Predicted]]:
+    """Predict as one must before a run: the steps are simulated as well."""
+
+    def predicted(training: list[Run], held: list[Run]) -> list[Predicted]:
+        quality, steps = QualityModel.fit(contest, training), StepModel.fit(contest, training)
+        timed = [run for run in held if run.budget_s is not None]
+        return [
+            (
+                bpb(contest, run),
+                *predict.at_budget(contest, steps, quality, run.knobs, run.host.block, run.budget_s or 0),
+            )
+            for run in timed
+        ]
+
+    return predicted
 
 
 def _steps(contest: Contest, runs: Sequence[Run]) -> dict[str, Any]:

@@ -39,13 +39,21 @@ def fit(contest: Contest, runs: Sequence[Run], uploads: Sequence[Upload]) -> Mod
             reasons[part] = str(error)
             return None
 
-    rehearsals = [run for run in runs if run.kind != "official"]
     return Models(
-        steps=attempt("steps", lambda: StepModel.fit(contest, rehearsals)),
-        quality=attempt("quality", lambda: QualityModel.fit(contest, rehearsals)),
+        steps=attempt("steps", lambda: StepModel.fit(contest, runs)),
+        quality=attempt("quality", lambda: QualityModel.fit(contest, runs)),
         oracle=attempt("oracle", lambda: MeanOffset.fit([o for _, o in offsets(contest, runs, uploads)])),
         reasons=reasons,
         data_hash=models.hash_of_data(runs, uploads),
+    )
+
+
+def fit_without(contest: Contest, runs: Sequence[Run], uploads: Sequence[Upload], run_id: str) -> Models:
+    """Fit as if a run, and every upload of it, had never been: the models that may predict it."""
+    return fit(
+        contest,
+        [run for run in runs if run.run_id != run_id],
+        [upload for upload in uploads if upload.run_id != run_id],
     )
 
 
@@ -70,5 +78,5 @@ def run(project: Project, contest: Contest) -> Models:
     """
     dataset.require_complete(project)
     fitted = fit(contest, dataset.load_runs(project, contest.name), dataset.load_uploads(project, contest.name))
-    models.save(project, contest, fitted, settings={})
+    models.save(project, contest, fitted)
     return fitted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 
-from ffsim import dataset, features, models, predict
+from ffsim import dataset, features, fit, models, predict
 from ffsim.contest import Contest
 from ffsim.errors import ModelError
 from ffsim.models import Models
@@ -78,7 +78,7 @@ def recipe(project: Project, contest: Contest, of: Recipe, level: float) -> Simu
 
 
 def run(project: Project, contest: Contest, run_id: str, level: float) -> Prediction:
-    """Predict the official score of a rehearsed run.
+    """Predict the official score of a rehearsed run by models that have not seen it or its uploads.
 
     Raises
     ------
@@ -88,7 +88,10 @@ def run(project: Project, contest: Contest, run_id: str, level: float) -> Predic
         If there are no models.
     """
     rehearsal, _ = dataset.find_run(project, run_id)
-    return predict.predict(contest, models.load(project, contest), rehearsal, level)
+    runs, uploads = dataset.load_runs(project, contest.name), dataset.load_uploads(project, contest.name)
+    known = rehearsal.run_id in {run.run_id for run in runs}
+    fitted = fit.fit_without(contest, runs, uploads, rehearsal.run_id) if known else models.load(project, contest)
+    return predict.predict(contest, fitted, rehearsal, level)
 
 
 def never_varied(contest: Contest, fitted: Models, of: Recipe) -> tuple[str, ...]:

@@ -69,7 +69,8 @@ def _unique(run: Mapping[str, Any], index: Index) -> list[Finding]:
     if run_id.casefold() in index.ids:
         twin = index.ids[run_id.casefold()]
         found.append(("run_id", run_id, "unique_id", f"is taken by {twin}", "choose another id (case does not count)"))
-    twin = index.contents.get(records.content_hash(dict(run)), "")
+    # Attempts that died before their first step measured nothing, and are alike without being copies.
+    twin = index.contents.get(records.content_hash(dict(run)), "") if run["steps"] else ""
     if twin and twin.casefold() != run_id.casefold():
         found.append(("run_id", run_id, "duplicate", f"has the same content as {twin}", "add each run once"))
     return found

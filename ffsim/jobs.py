@@ -14,7 +14,7 @@ def start(project: Project, run_id: str) -> Path:
     for folder, alive in _folders(project).items():
         if not alive:
             shutil.rmtree(folder, ignore_errors=True)
-    folder = project.scratch / "jobs" / f"{run_id}.{os.getpid()}"
+    folder = project.scratch / "jobs" / f"{run_id}.{_owner(os.getpid())}"
     folder.mkdir(parents=True)
     return folder
 
@@ -31,10 +31,18 @@ def running(project: Project) -> set[str]:
 
 def _folders(project: Project) -> dict[Path, bool]:
     """Every folder -> whether its process is alive."""
-    import psutil
-
     jobs = project.scratch / "jobs"
     if not jobs.is_dir():
         return {}
     owners = {folder: folder.name.rpartition(".")[2] for folder in jobs.iterdir()}
-    return {folder: owner.isdigit() and psutil.pid_exists(int(owner)) for folder, owner in owners.items()}
+    return {folder: owner == _owner(owner.partition("-")[0]) for folder, owner in owners.items()}
+
+
+def _owner(pid: int | str) -> str | None:
+    """A process as ``<pid>-<start in s>``, because pids are used again; None if there is none."""
+    import psutil
+
+    try:
+        return f"{pid}-{psutil.Process(int(pid)).create_time():.0f}"
+    except (ValueError, psutil.Error):
+        return None

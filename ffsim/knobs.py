@@ -154,9 +154,7 @@ class KnobTable:
     def normal(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The values in table order with 1 and 1.0 told apart by the knob's type, not by the writer."""
         return {
-            knob.name: float(values[knob.name])
-            if knob.type == "float" and isinstance(values[knob.name], int) and not isinstance(values[knob.name], bool)
-            else values[knob.name]
+            knob.name: _as_float(values[knob.name]) if knob.type == "float" else values[knob.name]
             for knob in self
             if knob.name in values
         }
@@ -178,6 +176,11 @@ class KnobTable:
         """What to say of a name that is no knob, with the nearest one that is."""
         near = difflib.get_close_matches(str(name), self.names, n=1)
         return "is no knob of this contest" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _as_float(value: Any) -> Any:
+    """1 as 1.0 and -0.0 as 0.0: they mean the same and hash differently."""
+    return value + 0.0 if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 def _not_multiple(value: Any, name: str, divisor: Any) -> str | None:

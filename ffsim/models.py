@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ffsim import __version__, jsonio, records
 from ffsim.contest import Contest
@@ -52,7 +51,7 @@ def hash_of_data(runs: Sequence[Run], uploads: Sequence[Upload]) -> str:
     return jsonio.sha256_of(sorted(jsonio.sha256_of(records.as_json(record)) for record in members))
 
 
-def save(project: Project, contest: Contest, models: Models, settings: dict[str, Any]) -> Path:
+def save(project: Project, contest: Contest, models: Models) -> Path:
     """Write the models of a contest with their manifest."""
     parts = {
         "steps": None if models.steps is None else models.steps.linear.to_dict(),
@@ -64,7 +63,6 @@ def save(project: Project, contest: Contest, models: Models, settings: dict[str,
         "contest": contest.name,
         "tool_version": __version__,
         "data_hash": models.data_hash,
-        "settings": settings,
         "reasons": models.reasons,
         "parts_hash": jsonio.sha256_of(parts),
     }

@@ -30,7 +30,7 @@ class Forecast:
 
     bpb: float
     sd_bpb: float
-    dof: int
+    dof: float
 
     def interval(self, level: float) -> tuple[float, float]:
         """The central interval that holds the official score with probability `level`."""
@@ -85,10 +85,14 @@ class MeanOffset:
         References
         ----------
         Predictive distribution of one new observation from a normal sample: Student-t with scale
-        sd sqrt(1 + 1/n), e.g. Gelman et al., Bayesian Data Analysis (3rd ed.), section 3.2.
+        sd sqrt(1 + 1/n), e.g. Gelman et al., Bayesian Data Analysis (3rd ed.), section 3.2. Sum of two
+        errors: Satterthwaite 1946, "An approximate distribution of estimates of variance components".
         """
-        scale = math.hypot(self.sd_bpb * math.sqrt(1 + 1 / self.n), extra_sd_bpb)
-        return Forecast(rehearsal_bpb + self.mean_bpb, scale, self.n - 1)
+        own = self.sd_bpb * math.sqrt(1 + 1 / self.n)
+        scale = math.hypot(own, extra_sd_bpb)
+        # Welch-Satterthwaite: the simulated part is normal and has no degrees of freedom to lose.
+        dof = (self.n - 1) * (scale / own) ** 4 if own > 0 else math.inf
+        return Forecast(rehearsal_bpb + self.mean_bpb, scale, dof if extra_sd_bpb > 0 else self.n - 1)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""

@@ -2,24 +2,25 @@
 
 Two predictions stand side by side. **From the rehearsal**: its score plus the offset; it knows the seed
 and the order. **From the recipe**: the surrogate's score at the simulated steps plus the offset; it
-needs no run, and it is what a new run in the dataset changes. An upload's own official score, and for
-the second its own rehearsal too, are left out of the models that predict it.
+needs no run, and it is what a new run in the dataset changes. An upload's own official score, and its
+own rehearsal, are left out of the models that predict it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ffsim import dataset, fit, metrics, models, records
 from ffsim.contest import Contest
-from ffsim.errors import ModelError, RecordError
+from ffsim.errors import RecordError
 from ffsim.models import Models
-from ffsim.oracle import MeanOffset
 from ffsim.project import Project
 from ffsim.quality import QualityModel, bpb
 from ffsim.records import Run, Upload
+from ffsim.steps import StepModel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,27 +56,15 @@ class Prediction:
 def uploads(contest: Contest, runs: Sequence[Run], submitted: Sequence[Upload], level: float) -> dict[str, Prediction]:
     """Every upload, each predicted by models that have not seen its official score."""
     by_id = {run.run_id: run for run in runs}
-    offsets = fit.offsets(contest, runs, submitted)
-    fitted = fit.fit(contest, runs, submitted)
     result: dict[str, Prediction] = {}
     for upload in submitted:
         rehearsal = by_id.get(upload.run_id)
         official = upload.official.bpb
         if rehearsal is None:
             result[upload.name] = _nothing(official, f"its rehearsal {upload.run_id} is not in the dataset")
-            continue
-        try:
-            oracle = MeanOffset.fit([offset for name, offset in offsets if name != upload.name])
-        except ModelError as error:
-            result[upload.name] = _nothing(official, str(error))
-            continue
-        others = [run for run in runs if run.run_id != rehearsal.run_id]
-        try:
-            quality = QualityModel.fit(contest, others)
-        except ModelError:
-            quality = None
-        known = dataclasses.replace(fitted, oracle=oracle, quality=quality)
-        result[upload.name] = predict(contest, known, rehearsal, level, official)
+        else:
+            known = fit.fit_without(contest, runs, submitted, upload.run_id)
+            result[upload.name] = predict(contest, known, rehearsal, level, official)
     return result
 
 
@@ -127,10 +116,21 @@ def simulate(contest: Contest, fitted: Models, knobs: dict[str, Any], block: str
     """(mean, SD) of the rehearsal bpb of a recipe in the full budget, without running it."""
     if fitted.steps is None or fitted.quality is None:
         return None
-    steps, log_sd = fitted.steps.steps(contest, knobs, block, contest.budget_s)
-    mean, sd = fitted.quality.predict(contest, knobs, steps)
-    price = fitted.quality.price() or 0.0
-    return mean, (sd**2 + (price * log_sd) ** 2) ** 0.5
+    return at_budget(contest, fitted.steps, fitted.quality, knobs, block, contest.budget_s)
+
+
+def at_budget(
+    contest: Contest,
+    step_model: StepModel,
+    quality: QualityModel,
+    knobs: Mapping[str, Any],
+    block: str,
+    budget_s: float,
+) -> tuple[float, float]:
+    """(mean, SD) of the rehearsal bpb of a recipe in a budget; the error of the steps enters at the price."""
+    steps, log_sd = step_model.steps(contest, knobs, block, budget_s)
+    mean, sd = quality.predict(contest, knobs, steps)
+    return mean, math.hypot(sd, (quality.price() or 0.0) * log_sd)
 
 
 def _nothing(official: float | None, reason: str) -> Prediction:

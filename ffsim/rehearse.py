@@ -104,8 +104,9 @@ def run(project: Project, plan: Plan, on_event: Callable[[Event], None] = lambda
     draft = _draft(project, plan)
     job = _job(project, plan)
     _claim(plan.out)
-    _write(plan.out, draft)
+    # The job's folder says that the run is going on: no record of it may be readable without one.
     folder = jobs.start(project, plan.run_id)
+    _write(plan.out, draft)
     log = plan.out.with_suffix(".log")
     attempt = Attempt(draft, plan.contest)
     try:
@@ -121,14 +122,15 @@ def run(project: Project, plan: Plan, on_event: Callable[[Event], None] = lambda
                     _write(plan.out, attempt.unfinished("cut_off", UNENDED))
                     written_s = time.monotonic()
         done = attempt.finished(log)
+        _write(plan.out, done)
     except KeyboardInterrupt:
         _write(plan.out, attempt.unfinished("cut_off", "interrupted"))
         raise KeyboardInterrupt(f"interrupted; the record of the attempt is {plan.out}") from None
     except (RunError, RecordError) as error:
         done = attempt.unfinished("crashed", str(error))
+        _write(plan.out, done)
     finally:
         jobs.end(folder)
-    _write(plan.out, done)
     return done
 
 

@@ -110,7 +110,7 @@ def _columns(node: ast.expr, text: str) -> set[str]:
         return _columns(node.left, text) | _columns(node.right, text)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub):
         return _columns(node.operand, text)
-    if isinstance(node, ast.BoolOp):
+    if isinstance(node, ast.BoolOp) and not any(isinstance(part, ast.Constant) for part in node.values):
         return set().union(*(_columns(part, text) for part in node.values))
     if isinstance(node, ast.Compare):
         found = _columns(node.left, text)

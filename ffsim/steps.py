@@ -31,14 +31,14 @@ class StepModel:
 
     @classmethod
     def fit(cls, contest: Contest, runs: Sequence[Run]) -> StepModel:
-        """Fit on the runs that timed their steps.
+        """Fit on the rehearsals and screens that timed their steps; official runs are never read.
 
         Raises
         ------
         ModelError
             If there are fewer than two.
         """
-        timed = [run for run in runs if step_time_s(run) is not None]
+        timed = [run for run in runs if run.kind != "official" and step_time_s(run) is not None]
         rows = [_row(contest, run.knobs, run.host.block) for run in timed]
         y = [math.log(step_time_s(run) or math.nan) for run in timed]
         return cls(Linear.fit(rows, y, features.varied(rows)))

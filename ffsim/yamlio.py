@@ -2,8 +2,8 @@
 
 PyYAML's safe loader lets the last of two equal keys win and expands aliases without limit; a recipe
 that says ``lr`` twice is a mistake, and a nest of aliases is an attack. It also follows YAML 1.1, where
-``010`` is eight, ``1:30`` is ninety, ``on`` is true and ``1e-2`` is text: here scalars are those of the
-YAML 1.2 core schema (https://yaml.org/spec/1.2.2/, section 10.3), less octal and hexadecimal.
+``010`` is eight, ``1:30`` is ninety, ``on`` is true and ``1e-2`` is text: here a scalar is null, a boolean or
+a decimal number only where it looks like one in JSON or in the YAML 1.2 core schema, and else it is text.
 """
 
 from __future__ import annotations

@@ -122,6 +122,13 @@ def test_whatever_passes_can_be_read_back(tmp_path_factory: pytest.TempPathFacto
     assert verdict.violations or records.run_from(verdict.runs[0], where="x")
 
 
+def test_two_attempts_that_measured_nothing_are_no_copies(project: Project) -> None:
+    nothing = {"status": "cut_off", "scores": {}, "steps": None, "step_times": {}, "tokens": None}
+    nothing |= {"curves": {"loss": [], "bpb": []}, "weights_sha256": None}
+    one, two = (factories.changed(factories.run(project.contest(), name), nothing) for name in ("one", "two"))
+    assert judged(project, one, two) == []
+
+
 def test_two_copies_in_one_batch_are_caught(project: Project) -> None:
     run = factories.run(project.contest())
     assert "[duplicate]" in judged(project, run, run | {"run_id": "copy"})[0]

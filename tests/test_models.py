@@ -178,7 +178,8 @@ def test_evaluation_stands_beside_baselines_and_the_noise_floor(project: Project
     runs = _runs(contest, 48)
     result = evaluate.evaluate(contest, runs, _uploads(contest, runs))
     quality = result["quality"]["leave_one_recipe_out"]
-    assert quality["surrogate"]["n"] == 48
+    assert quality["surrogate"]["n"] == quality["from_recipe"]["n"] == 48
+    assert quality["from_recipe"]["mae"] != quality["surrogate"]["mae"]
     assert quality["surrogate"]["mae"] < quality["mean"]["mae"]
     assert 0.003 < result["noise"]["sd_bpb"] < 0.008
     assert result["oracle"]["leave_one_upload_out"]["mae"] < 0.005
@@ -196,7 +197,7 @@ def test_models_survive_their_file_and_a_damaged_one_is_refused(project: Project
     contest = project.contest()
     runs = _runs(contest)
     fitted = fit.fit(contest, runs, _uploads(contest, runs))
-    path = models.save(project, contest, fitted, {})
+    path = models.save(project, contest, fitted)
     loaded = models.load(project, contest)
     simulated = predict.simulate(contest, loaded, dict(runs[0].knobs), runs[0].host.block)
     assert simulated == predict.simulate(contest, fitted, dict(runs[0].knobs), runs[0].host.block)
@@ -242,7 +243,7 @@ def test_a_recipe_without_a_run_is_simulated_and_unknown_knobs_are_named(project
     runs = _runs(contest)
     for run in runs:
         factories.write(project.folder("runs", "mini") / f"{run.run_id}.json", records.as_json(run))
-    models.save(project, contest, fit.fit(contest, runs, _uploads(contest, runs)), {})
+    models.save(project, contest, fit.fit(contest, runs, _uploads(contest, runs)))
     wide = recipe.make(contest, "wide", {"optimizer": "muon", "width": 32, "rope": False})
     simulated = forecast.recipe(project, contest, wide, 0.8)
     assert simulated.steps == pytest.approx(800 / 1.1 / 2, rel=0.05)
@@ -251,5 +252,25 @@ def test_a_recipe_without_a_run_is_simulated_and_unknown_knobs_are_named(project
     assert simulated.never_varied == ("rope",)
     assert forecast.run(project, contest, "r00", 0.8).rehearsal_bpb == runs[0].scores["public"].bpb
     with pytest.raises(ModelError, match="at least 2"):
-        models.save(project, contest, fit.fit(contest, [], []), {})
+        models.save(project, contest, fit.fit(contest, [], []))
         forecast.recipe(project, contest, wide, 0.8)
+
+
+def test_a_simulated_score_is_as_sure_as_its_parts() -> None:
+    """Two errors added: the few degrees of freedom of a small offset must not widen a large normal error."""
+    low, high = MeanOffset(0.0, 0.001, 2).forecast(2.5, 0.02).interval(0.8)
+    assert (high - low) / 2 == pytest.approx(1.2816 * 0.02, rel=0.02)
+    same = MeanOffset(0.0, 0.001, 5)
+    assert same.forecast(2.5, 1e-9).interval(0.8) == pytest.approx(same.forecast(2.5).interval(0.8))
+
+
+def test_nothing_of_an_upload_is_in_the_models_that_predict_it(project: Project) -> None:
+    """Its rehearsal's steps and score, and its official score, changed at will: the simulated part stays."""
+    contest = project.contest()
+    runs = _runs(contest)
+    uploads = _uploads(contest, runs)
+    before = predict.uploads(contest, runs, uploads, 0.8)["u0"].from_recipe_bpb
+    odd = records.run_from(
+        factories.run(contest, "r00", bpb=3.5, steps=200, knobs=dict(runs[0].knobs), seed=0), where="x"
+    )
+    assert predict.uploads(contest, [odd, *runs[1:]], uploads, 0.8)["u0"].from_recipe_bpb == before

@@ -76,6 +76,7 @@ def test_a_new_knob_keeps_old_hashes(laptop: Contest) -> None:
 
 def test_one_and_one_point_zero_are_the_same_float(laptop: Contest) -> None:
     assert recipes.make(laptop, "a", {"clip": 2}).hash == recipes.make(laptop, "a", {"clip": 2.0}).hash
+    assert recipes.make(laptop, "a", {"clip": -0.0}).hash == recipes.make(laptop, "a", {"clip": 0}).hash
 
 
 def test_the_published_hash_of_the_base_recipe_never_changes(laptop: Contest) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import os
 import signal
@@ -17,8 +18,8 @@ import psutil
 import pytest
 import yaml
 
+from ffsim import attempt, guard, jobs, records, rehearse
 from ffsim import contest as contests
-from ffsim import guard, jobs, records, rehearse
 from ffsim.errors import FfsimError, RunError
 from ffsim.guard import Source
 from ffsim.identity import Index
@@ -102,6 +103,9 @@ def test_a_rehearsal_under_the_clock_ends_within_a_step_of_its_budget(project: P
             'print(\'{"event": "result", "clock": {"train_charged_s": 1.0, "last_step_s": 1.0}, "steps": "x"}\')',
             "not a valid run",
         ),
+        ('print(\'{"event": "result", "clock": {}}\')', "does not say what it charged"),
+        ('print(\'{"event": "step", "step": 1, "charged_s": 0.1, "loss_nats": NaN}\')', "damaged event"),
+        ("raise ValueError('cannot read /home/alice/secret/train.txt')", "cannot read train.txt"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "exit code -9"),
     ],
 )
@@ -241,13 +245,15 @@ def test_a_record_is_never_written_over(project: Project) -> None:
 
 
 def test_what_a_killed_run_left_is_removed_by_the_next(project: Project) -> None:
-    left = project.scratch / "jobs/killed.999999999"
-    running = project.scratch / f"jobs/other.one.{os.getppid()}"
-    for folder in (left, running):
+    left = project.scratch / "jobs/killed.999999999-1"
+    reused = project.scratch / f"jobs/reused.{os.getppid()}-1"
+    running = project.scratch / f"jobs/other.one.{os.getppid()}-{psutil.Process(os.getppid()).create_time():.0f}"
+    for folder in (left, reused, running):
         folder.mkdir(parents=True)
     assert jobs.running(project) == {"other.one"}
     rehearse.run(project, make_plan(project, steps=2))
     assert not left.exists()
+    assert not reused.exists()
     assert running.exists()
 
 
@@ -261,3 +267,24 @@ def test_run_ids_are_valid_and_differ(project: Project) -> None:
     ids = {rehearse.new_run_id("a" * 80, 4294967295, 4294967295) for _ in range(20)}
     assert len(ids) > 10
     assert all(records.RUN_ID.fullmatch(run_id) for run_id in ids)
+
+
+def test_a_long_run_that_is_cut_off_keeps_an_evenly_thinned_curve() -> None:
+    points = [(i, i / 10, 5.0) for i in range(1, 5001)]
+    thin = attempt.thinned(points)
+    assert len(thin) == attempt.CURVE_POINTS
+    assert (thin[0], thin[-1]) == (points[0], points[-1])
+    assert len({b[0] - a[0] for a, b in itertools.pairwise(thin)}) <= 2
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("text /home/a/b/train.txt is short", "text train.txt is short"),
+        ("C:\\Users\\me\\x.py failed", "x.py failed"),
+        ("lr 1/2 of nats/byte", "lr 1/2 of nats/byte"),
+        ("('/root/x', 3)", "('x', 3)"),
+    ],
+)
+def test_messages_name_no_folders(text: str, kept: str) -> None:
+    assert attempt.without_paths(text) == kept

@@ -75,6 +75,7 @@ def test_division_by_zero_is_no_crash() -> None:
         "None == a",
         "b'x' == s",
         "a; b",
+        "a > 1 or True",
         "(" * 500 + "a" + ")" * 500,
     ],
 )

@@ -39,7 +39,7 @@ def status_command(as_json: bool) -> None:
             printer.print(f"  {status.missing} files of the dataset are not here: run `dvc pull data`")
         if status.mae_bpb is not None:
             floor = "" if status.noise_floor_bpb is None else f" (noise floor {status.noise_floor_bpb:.4f})"
-            printer.print(f"  surrogate, recipes it has not seen: MAE {status.mae_bpb:.4f} bpb{floor}")
+            printer.print(f"  from the recipe alone, recipes not seen: MAE {status.mae_bpb:.4f} bpb{floor}")
         if status.best is not None:
             printer.print(f"  best upload: {status.best[0]} {status.best[1]:.4f} bpb")
         for recipe, value in status.candidate.items():

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from ffsim import records, rehearse
 from ffsim.cli import output, progress
@@ -50,6 +51,7 @@ def rehearse_command(
         raise click.UsageError("give a recipe, or --candidate CONTEST")
     project = output.project()
     if candidate is not None:
+        _refuse_other_options()
         plan = _candidate_plan(project, candidate)
     else:
         contest = project.contest(contest_name)
@@ -115,6 +117,15 @@ def _plan(
         consent=not private,
         notes=notes,
     )
+
+
+def _refuse_other_options() -> None:
+    """The candidate's settings stand in params.yaml, where the pipeline sees them."""
+    ctx = click.get_current_context()
+    given = [name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    other = sorted(set(given) - {"candidate", "as_json"})
+    if other:
+        raise click.UsageError(f"--candidate takes its settings from params.yaml, not --{other[0].replace('_', '-')}")
 
 
 def _candidate_plan(project: Project, name: str) -> Plan:

@@ -135,6 +135,7 @@ def test_rehearse_says_what_does_not_go_together(ffsim: Any, dvc_project: Projec
         (["base", "--steps", "3", "--budget-s", "1"], "not both"),
         (["base", "--run-id", "../x"], "letters, digits"),
         (["base", "--candidate", "mini"], "give a recipe, or --candidate"),
+        (["--candidate", "mini", "--seed", "5"], "settings from params.yaml, not --seed"),
     ):
         outcome = ffsim("rehearse", *arguments)
         assert outcome.code == 2
