@@ -283,7 +283,7 @@ def test_a_long_run_that_is_cut_off_keeps_an_evenly_thinned_curve() -> None:
         ("text /home/a/b/train.txt is short", "text train.txt is short"),
         ("C:\\Users\\me\\x.py failed", "x.py failed"),
         ("lr 1/2 of nats/byte", "lr 1/2 of nats/byte"),
-        ("('/root/x', 3)", "('x', 3)"),
+        ("('/srv/x', 3)", "('x', 3)"),
     ],
 )
 def test_messages_name_no_folders(text: str, kept: str) -> None:
