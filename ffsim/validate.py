@@ -48,10 +48,11 @@ def run(project: Project, contest: Contest) -> Result:
     files = dataset.run_files(project, contest.name)
     verdict = guard.judge(project, (Source(path.name, path.read_bytes()) for path in files), Index())
     problems = [violation.line() for violation in verdict.violations]
+    stems = {path.stem for path in files}
     problems += [
-        f"{path.name}: holds the run {document['run_id']}; rename the file"
-        for path, document in zip(files, verdict.runs, strict=False)
-        if len(files) == len(verdict.runs) and path.stem != document["run_id"]
+        f"run {document['run_id']}: its file must be called {document['run_id']}.json"
+        for document in verdict.runs
+        if document["run_id"] not in stems
     ]
     problems += dataset.texts_problems(project, contest.texts.items())
     problems += _recipes(project, contest)

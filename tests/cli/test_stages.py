@@ -89,8 +89,10 @@ def test_validate_names_every_kind_of_problem(filled: Project, ffsim: Any) -> No
 
 def test_a_file_that_holds_another_run_is_named(filled: Project, ffsim: Any) -> None:  # noqa: F811
     (filled.data / "runs/mini/r0.json").rename(filled.data / "runs/mini/renamed.json")
-    assert ffsim("validate").code == 1
-    filled.git("status")
+    factories.write(filled.data / "runs/mini/bad.json", factories.run(filled.contest(), "bad", bpb=2.5, seed=-1))
+    outcome = ffsim("validate")
+    assert outcome.code == 1
+    assert "run r0: its file must be called r0.json" in outcome.out
 
 
 def test_a_project_without_runs_says_why_it_predicts_nothing(dvc_project: Project, ffsim: Any) -> None:  # noqa: F811
