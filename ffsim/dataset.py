@@ -7,7 +7,7 @@ half, so everything that computes asks `missing` first.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 POINTER = f"{DATA}.dvc"
-PLACES = {*KINDS, "texts", "verdicts", "ledger"}
+PLACES = {*KINDS, "texts", "ledger"}
 STORE = "dvcstore"
 
 
@@ -135,13 +135,32 @@ def listing(project: Project, revision: str | None = None) -> dict[str, str]:
     md5 = directory_md5(text)
     if md5 is None:
         return {}
-    blob = _object(project, md5, revision)
+    blob = _blob(project, md5, revision)
     if blob is None:
         raise ProjectError(f"the listing {md5} of {POINTER} is in no store; fetch it with `dvc fetch data`")
     return entries(blob, md5)
 
 
-def entries(text: str, name: str) -> dict[str, str]:
+def content(project: Project, name: str, known: Mapping[str, str] | None = None) -> bytes | None:
+    """The bytes of an entry of data.dvc, or None if it has none of that name or they are in no store here.
+
+    Parameters
+    ----------
+    project
+        The project; nothing needs to be pulled.
+    name
+        Path below data/.
+    known
+        The listing, where the caller has it.
+    """
+    md5 = (listing(project) if known is None else known).get(name)
+    if md5 is None:
+        return None
+    path = project.data / name
+    return path.read_bytes() if path.is_file() else _blob(project, md5, None)
+
+
+def entries(text: str | bytes, name: str) -> dict[str, str]:
     """The entries of a listing's text: path below data/ -> MD5.
 
     Raises
@@ -225,11 +244,12 @@ def _pointer(project: Project, revision: str | None) -> str | None:
     return path.read_text() if path.is_file() else None
 
 
-def _object(project: Project, md5: str, revision: str | None) -> str | None:
+def _blob(project: Project, md5: str, revision: str | None) -> bytes | None:
     for place in (project.root / store_path(md5), project.root / ".dvc/cache/files/md5" / md5[:2] / md5[2:]):
         if place.is_file():
-            return place.read_text()
-    return project.git("show", f"{revision or 'HEAD'}:{store_path(md5)}", check=False)
+            return place.read_bytes()
+    text = project.git("show", f"{revision or 'HEAD'}:{store_path(md5)}", check=False)
+    return None if text is None else text.encode()
 
 
 def table(runs: Sequence[Run]) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from ffsim.records import StartKind
 
 Seed = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
 DATA = "data"
-KINDS = ("runs", "uploads", "recipes")
+KINDS = ("runs", "uploads", "recipes", "verdicts")
 
 
 class Candidate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -115,7 +115,7 @@ class Project:
         return contests.load(name or self.contest_names()[0], self.contests)
 
     def folder(self, kind: str, contest: str) -> Path:
-        """data/<kind>/<contest>, `kind` one of runs, uploads, recipes."""
+        """data/<kind>/<contest>, `kind` one of `KINDS`."""
         return self.data / kind / contest
 
     def recipe(self, contest: Contest, name: str) -> Recipe:

@@ -17,6 +17,7 @@ import yaml
 from ffsim import contest as contests
 from ffsim import recipe as recipes
 from ffsim.contest import Contest
+from ffsim.project import KINDS
 
 ROOT = Path(__file__).parent.parent
 SMALL = {"layers": 1, "width": 16, "head_dim": 8, "sequence": 32, "batch": 4, "mlp_multiple": 2}
@@ -65,7 +66,7 @@ def write_project(root: Path) -> Path:
         document["knobs"][name]["default"] = value
     (root / "contests").mkdir(parents=True, exist_ok=True)
     (root / "contests/mini.yaml").write_text(yaml.safe_dump(document, sort_keys=False))
-    for kind in ("runs", "uploads", "recipes"):
+    for kind in KINDS:
         folder = root / "data" / kind / "mini"
         folder.mkdir(parents=True)
         (folder / "README.md").write_text("test\n")

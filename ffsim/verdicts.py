@@ -1,0 +1,161 @@
+"""Verdicts: what the guard and the maintainers said of a run, one file of events a run.
+
+A run's file never changes. Whether it is fitted is decided by the last event in
+data/verdicts/<contest>/<run_id>.json, and every earlier event stays in it. A run without a verdict entered
+before there were any, and counts as fitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from ffsim import dataset, jsonio, records
+from ffsim.errors import RecordError
+from ffsim.project import Project
+
+FORMAT: Literal["ffsim-verdict/1"] = "ffsim-verdict/1"
+WHY_MAX = 1000
+What = Literal["entered", "imported", "quarantined", "accepted", "removed", "superseded"]
+Standing = Literal["fitted", "quarantined", "removed", "superseded"]
+Outcome = Literal["passed", "found", "unverified"]
+
+
+class Check(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One rule that looked at the run: its outcome, the number it saw and its limit, and what to do."""
+
+    rule: str
+    outcome: Outcome
+    value: float | None = None
+    limit: float | None = None
+    message: str = ""
+    fix: str = ""
+
+    def line(self) -> str:
+        """The check in one line."""
+        remedy = f": {self.fix}" if self.fix else ""
+        return f"{self.rule}: {self.message or self.outcome}{remedy}"
+
+
+class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Something that was said of a run: when, by whom, why; the checks it rests on; the run that follows it."""
+
+    what: What
+    at_utc: str
+    by: str
+    why: str = ""
+    checks: tuple[Check, ...] = ()
+    successor: str | None = None
+
+
+class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """All that was said of one run, in the order of time."""
+
+    format: Literal["ffsim-verdict/1"] = FORMAT
+    contest: str
+    run_id: str
+    events: tuple[Event, ...]
+
+    @property
+    def standing(self) -> Standing:
+        """What the last event makes of the run."""
+        last = self.events[-1].what if self.events else "entered"
+        return last if last in {"quarantined", "removed", "superseded"} else "fitted"
+
+    @property
+    def accepted(self) -> bool:
+        """Whether a maintainer vouched for the run, by accepting or by importing it."""
+        return self.standing == "fitted" and any(event.what in {"accepted", "imported"} for event in self.events)
+
+
+def name_of(contest: str, run_id: str) -> str:
+    """Path of a run's verdict below data/."""
+    return f"verdicts/{contest}/{run_id}.json"
+
+
+def of_run(project: Project, contest: str, run_id: str) -> Verdict | None:
+    """The verdict on a run, from the disk or, on a clone that has not pulled, from the store.
+
+    Raises
+    ------
+    RecordError
+        If the file is no verdict on this run.
+    """
+    name = name_of(contest, run_id)
+    blob = dataset.content(project, name)
+    return None if blob is None else read(blob, name)
+
+
+def of_contest(project: Project, contest: str) -> dict[str, Verdict]:
+    """Run id -> verdict, of every verdict on disk.
+
+    Raises
+    ------
+    RecordError
+        If a file is no verdict on the run it is named after.
+    """
+    folder = project.folder("verdicts", contest)
+    return {path.stem: read(path.read_bytes(), name_of(contest, path.stem)) for path in sorted(folder.glob("*.json"))}
+
+
+def read(blob: bytes, name: str) -> Verdict:
+    """A verdict from a file's bytes.
+
+    Parameters
+    ----------
+    blob
+        Its content.
+    name
+        Its path below data/; it must name the contest and the run.
+
+    Raises
+    ------
+    RecordError
+        If it is none, or one on another run.
+    """
+    try:
+        verdict = msgspec.convert(jsonio.loads(blob, where=name), Verdict)
+    except msgspec.ValidationError as error:
+        raise RecordError(f"{name}: not a verdict: {error}") from None
+    if name_of(verdict.contest, verdict.run_id) != name:
+        raise RecordError(f"{name}: is a verdict on another run; a verdict's file is called after its run")
+    return verdict
+
+
+def text(verdict: Verdict) -> str:
+    """A verdict as the text of its file."""
+    return jsonio.pretty(msgspec.to_builtins(verdict))
+
+
+def said(verdict: Verdict | None, contest: str, run_id: str, event: Event) -> Verdict:
+    """The verdict with one event more."""
+    before = () if verdict is None else verdict.events
+    return Verdict(contest=contest, run_id=run_id, events=(*before, event))
+
+
+def event(what: What, by: str, why: str = "", checks: Iterable[Check] = (), successor: str | None = None) -> Event:
+    """An event of now.
+
+    Raises
+    ------
+    RecordError
+        If `by` is no handle or `why` is too long.
+    """
+    if not records.CONTRIBUTOR.fullmatch(by):
+        raise RecordError(f"{by[:40]!r}: a handle is letters, digits, space, _ . and -, 40 at most")
+    if len(why) > WHY_MAX or not why.isprintable():
+        raise RecordError(f"--why is one line of {WHY_MAX} characters at most")
+    return Event(what=what, at_utc=records.utc_now(), by=by, why=why, checks=tuple(checks), successor=successor)
+
+
+def fitted(runs: Sequence[records.Run], verdicts: dict[str, Verdict]) -> list[records.Run]:
+    """The runs that may enter a model: all but the quarantined, the removed and the superseded ones."""
+    return [run for run in runs if run.run_id not in verdicts or verdicts[run.run_id].standing == "fitted"]
+
+
+def as_json(verdict: Verdict) -> dict[str, Any]:
+    """Plain JSON values, with the standing beside the events."""
+    value: dict[str, Any] = msgspec.to_builtins(verdict)
+    return {"standing": verdict.standing, **value}
