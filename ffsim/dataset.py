@@ -7,7 +7,7 @@ half, so everything that computes asks `missing` first.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,7 @@ def run_files(project: Project, contest: str) -> list[Path]:
 
 
 def load_runs(project: Project, contest: str) -> list[Run]:
-    """The runs of a contest, sorted by id.
+    """The runs of a contest that are on disk, sorted by id.
 
     Raises
     ------
@@ -45,16 +45,49 @@ def load_runs(project: Project, contest: str) -> list[Run]:
 
 
 def load_uploads(project: Project, contest: str) -> list[Upload]:
-    """The uploads of a contest in the order of their submission.
+    """The uploads of a contest that are on disk, in the order of their submission.
 
     Raises
     ------
     RecordError
         If a file is not an upload record.
     """
-    folder = project.folder("uploads", contest)
-    uploads = [records.read_upload(path) for path in sorted(folder.glob("*.json"))]
+    return _in_time(records.read_upload(path) for path in project.folder("uploads", contest).glob("*.json"))
+
+
+def stored_runs(project: Project, contest: str) -> list[Run]:
+    """As `load_runs`, with those that are only in the store."""
+    return [records.run_of(blob, where=stem) for stem, blob in blobs(project, "runs", contest).items()]
+
+
+def stored_uploads(project: Project, contest: str) -> list[Upload]:
+    """As `load_uploads`, with those that are only in the store."""
+    return _in_time(records.upload_of(blob, where=stem) for stem, blob in blobs(project, "uploads", contest).items())
+
+
+def _in_time(uploads: Iterable[Upload]) -> list[Upload]:
     return sorted(uploads, key=lambda upload: (upload.submitted_utc, upload.name))
+
+
+def blobs(project: Project, kind: str, contest: str) -> dict[str, bytes]:
+    """The ``*.json`` of a contest by file name without its ending, wherever they are: on disk, else in the store.
+
+    Parameters
+    ----------
+    project
+        The project; nothing needs to be pulled.
+    kind, contest
+        As in `Project.folder`.
+    """
+    found = {path.stem: path.read_bytes() for path in sorted(project.folder(kind, contest).glob("*.json"))}
+    known = listing(project)
+    for name in known:
+        path = Path(name)
+        if path.parent.as_posix() == f"{kind}/{contest}" and path.suffix == ".json" and path.stem not in found:
+            blob = content(project, name, known)
+            if blob is not None:
+                found[path.stem] = blob
+    return dict(sorted(found.items()))
 
 
 def find_run(project: Project, run_id: str) -> tuple[Run, Path]:
@@ -65,19 +98,30 @@ def find_run(project: Project, run_id: str) -> tuple[Run, Path]:
     RecordError
         If there is none, or more than one run starts so.
     """
-    if records.RUN_ID.fullmatch(run_id):
-        folders = [*(project.folder("runs", name) for name in project.contest_names()), project.outbox]
-        known = {path.stem: path for folder in reversed(folders) for path in sorted(folder.glob("*.json"))}
-        for path in sorted(project.rehearsed.glob("*.json")):
-            known.setdefault(records.read_run(path).run_id, path)
-        found = [run_id] if run_id in known else [name for name in known if name.startswith(run_id)]
-        if len(found) == 1:
-            return records.read_run(known[found[0]]), known[found[0]]
-        if found:
-            raise RecordError(
-                f"{len(found)} runs start with {run_id!r}: {', '.join(sorted(found)[:4])} ...; write more"
-            )
-    raise RecordError(f"no run {run_id[:80]!r} in data/runs, runs/ or rehearsed/; {_where(project)}")
+    folders = [*(project.folder("runs", name) for name in project.contest_names()), project.outbox]
+    known = {path.stem: path for folder in reversed(folders) for path in sorted(folder.glob("*.json"))}
+    for path in sorted(project.rehearsed.glob("*.json")):
+        known.setdefault(records.read_run(path).run_id, path)
+    full = match(run_id, known)
+    if full is None:
+        raise RecordError(f"no run {run_id[:80]!r} in data/runs, runs/ or rehearsed/; {_where(project)}")
+    return records.read_run(known[full]), known[full]
+
+
+def match(run_id: str, known: Collection[str]) -> str | None:
+    """The one of these ids that is meant by an id or the start of one; None if there is none.
+
+    Raises
+    ------
+    RecordError
+        If more than one starts so.
+    """
+    if run_id in known:
+        return run_id
+    found = sorted(name for name in known if name.startswith(run_id)) if records.RUN_ID.fullmatch(run_id) else []
+    if len(found) > 1:
+        raise RecordError(f"{len(found)} runs start with {run_id!r}: {', '.join(found[:4])} ...; write more")
+    return found[0] if found else None
 
 
 def _where(project: Project) -> str:
@@ -85,7 +129,7 @@ def _where(project: Project) -> str:
 
 
 def index(project: Project, names: Iterable[str] | None = None) -> Index:
-    """Ids and contents of every run of the dataset; on a partial clone the listing's ids.
+    """Ids and contents of every run of the dataset; of a run that is in no store here, its id.
 
     Parameters
     ----------
@@ -100,17 +144,18 @@ def index(project: Project, names: Iterable[str] | None = None) -> Index:
         if len(parts) == 3 and parts[0] == "runs" and name.endswith(".json"):
             found.ids[Path(name).stem.casefold()] = Path(name).stem
     for contest in project.contest_names():
-        for path in run_files(project, contest):
-            found.add(_quick(path))
+        for stem, blob in blobs(project, "runs", contest).items():
+            if stem.casefold() in found.ids or names is None:
+                found.add(_quick(blob, f"{stem}.json"))
     return found
 
 
-def _quick(path: Path) -> dict[str, Any]:
+def _quick(blob: bytes, name: str) -> dict[str, Any]:
     """A file that passed the guard when it entered: read ten times faster than a foreign one."""
     try:
-        value: dict[str, Any] = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        value: dict[str, Any] = msgspec.json.decode(blob, type=dict[str, Any])
     except msgspec.DecodeError as error:
-        raise RecordError(f"{path}: is damaged ({error}); get it back with `dvc checkout data`") from None
+        raise RecordError(f"{name}: is damaged ({error}); get it back with `dvc checkout data`") from None
     return value
 
 
@@ -187,6 +232,13 @@ def entries(text: str | bytes, name: str) -> dict[str, str]:
 def missing(project: Project, revision: str | None = None) -> list[str]:
     """Paths below data/ that data.dvc lists (here or at a revision) and that are not on disk."""
     return [path for path in listing(project, revision) if not (project.data / path).is_file()]
+
+
+def unreadable(project: Project, contest: str) -> int:
+    """How many runs, uploads and verdicts of a contest are neither on disk nor in a store here."""
+    known = listing(project)
+    names = (name for name in known if Path(name).suffix == ".json" and name.split("/")[1:2] == [contest])
+    return sum(content(project, name, known) is None for name in names)
 
 
 def unlisted(project: Project) -> list[str]:

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ffsim import dataset, fit, metrics, predict
+from ffsim import dataset, evidence, fit, metrics, predict
 from ffsim.contest import Contest
 from ffsim.errors import ModelError
 from ffsim.oracle import MeanOffset
@@ -19,12 +19,13 @@ from ffsim.project import Project
 from ffsim.quality import QualityModel, bpb, usable
 from ffsim.records import Run, Upload
 from ffsim.steps import StepModel, step_time_s
+from ffsim.trust import EQUAL, Trust
 
 LEVEL = 0.8
 Predicted = tuple[float, float, float]  # truth, mean, SD
 
 
-def evaluate(contest: Contest, runs: Sequence[Run], uploads: Sequence[Upload]) -> dict[str, Any]:
+def evaluate(contest: Contest, runs: Sequence[Run], uploads: Sequence[Upload], trust: Trust = EQUAL) -> dict[str, Any]:
     """Held-out errors of every part.
 
     Returns
@@ -37,13 +38,13 @@ def evaluate(contest: Contest, runs: Sequence[Run], uploads: Sequence[Upload]) -
     chosen = usable(contest, runs)
     return {
         "quality": {
-            "leave_one_run_out": _quality(contest, chosen, lambda run: run.run_id),
+            "leave_one_run_out": _quality(contest, chosen, lambda run: run.run_id, trust),
             "leave_one_recipe_out": {
-                "from_recipe": _held_out(chosen, lambda run: run.recipe.hash, _from_recipe(contest)),
-                **_quality(contest, chosen, lambda run: run.recipe.hash),
+                "from_recipe": _held_out(chosen, lambda run: run.recipe.hash, _from_recipe(contest, trust)),
+                **_quality(contest, chosen, lambda run: run.recipe.hash, trust),
             },
         },
-        "steps": {"leave_one_recipe_out": _steps(contest, chosen)},
+        "steps": {"leave_one_recipe_out": _steps(contest, chosen, trust)},
         "noise": noise_floor(contest, chosen),
         "oracle": {"leave_one_upload_out": _oracle(contest, runs, uploads)},
     }
@@ -94,10 +95,10 @@ def _held_out(
     return score(predictions) if predictions else {"mae": None, "reason": "no runs"}
 
 
-def _quality(contest: Contest, runs: Sequence[Run], key: Callable[[Run], str]) -> dict[str, Any]:
+def _quality(contest: Contest, runs: Sequence[Run], key: Callable[[Run], str], trust: Trust) -> dict[str, Any]:
     def surrogate(knobs: bool) -> Callable[[list[Run], list[Run]], list[Predicted]]:
         def predict(training: list[Run], held: list[Run]) -> list[Predicted]:
-            model = QualityModel.fit(contest, training, knobs=knobs)
+            model = QualityModel.fit(contest, training, knobs=knobs, trust=trust)
             return [(bpb(contest, run), *model.predict(contest, run.knobs, run.steps or 1)) for run in held]
 
         return predict
@@ -112,11 +113,11 @@ def _quality(contest: Contest, runs: Sequence[Run], key: Callable[[Run], str]) -
     }
 
 
-def _from_recipe(contest: Contest) -> Callable[[list[Run], list[Run]], list[Predicted]]:
+def _from_recipe(contest: Contest, trust: Trust) -> Callable[[list[Run], list[Run]], list[Predicted]]:
     """Predict as one must before a run: the steps are simulated as well."""
 
     def predicted(training: list[Run], held: list[Run]) -> list[Predicted]:
-        quality, steps = QualityModel.fit(contest, training), StepModel.fit(contest, training)
+        quality, steps = QualityModel.fit(contest, training, trust=trust), StepModel.fit(contest, training, trust)
         timed = [run for run in held if run.budget_s is not None]
         return [
             (
@@ -129,7 +130,7 @@ def _from_recipe(contest: Contest) -> Callable[[list[Run], list[Run]], list[Pred
     return predicted
 
 
-def _steps(contest: Contest, runs: Sequence[Run]) -> dict[str, Any]:
+def _steps(contest: Contest, runs: Sequence[Run], trust: Trust) -> dict[str, Any]:
     """Errors of ln(step time): 0.01 is one per cent of the steps."""
     timed = [run for run in runs if step_time_s(run) is not None]
 
@@ -137,7 +138,7 @@ def _steps(contest: Contest, runs: Sequence[Run]) -> dict[str, Any]:
         return math.log(step_time_s(run) or math.nan)
 
     def model(training: list[Run], held: list[Run]) -> list[Predicted]:
-        fitted = StepModel.fit(contest, training)
+        fitted = StepModel.fit(contest, training, trust)
         times = [fitted.step_time(contest, run.knobs, run.host.block) for run in held]
         return [(truth(run), math.log(seconds), sd) for run, (seconds, sd) in zip(held, times, strict=True)]
 
@@ -179,6 +180,7 @@ def _mean(values: Sequence[float]) -> tuple[float, float]:
 def run(project: Project, contest: Contest) -> dict[str, Any]:
     """Evaluate on the project's dataset and write metrics/<contest>/evaluation.json."""
     dataset.require_complete(project)
-    result = evaluate(contest, dataset.load_runs(project, contest.name), dataset.load_uploads(project, contest.name))
+    known = evidence.load(project, contest)
+    result = evaluate(contest, known.runs, known.uploads, known.trust)
     metrics.write(project, contest.name, "evaluation", result)
     return result

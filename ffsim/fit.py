@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from ffsim import dataset, models
+from ffsim import dataset, evidence, models
 from ffsim.contest import Contest
 from ffsim.errors import ModelError
 from ffsim.models import Models
@@ -14,11 +14,12 @@ from ffsim.project import Project
 from ffsim.quality import QualityModel, bpb
 from ffsim.records import Run, Upload
 from ffsim.steps import StepModel
+from ffsim.trust import EQUAL, Trust
 
 T = TypeVar("T")
 
 
-def fit(contest: Contest, runs: Sequence[Run], uploads: Sequence[Upload]) -> Models:
+def fit(contest: Contest, runs: Sequence[Run], uploads: Sequence[Upload], trust: Trust = EQUAL) -> Models:
     """Fit every part for which there is data.
 
     Parameters
@@ -29,6 +30,8 @@ def fit(contest: Contest, runs: Sequence[Run], uploads: Sequence[Upload]) -> Mod
         All runs; official ones are not read.
     uploads
         All uploads; the waiting ones are not read.
+    trust
+        How much each run counts.
     """
     reasons: dict[str, str] = {}
 
@@ -40,20 +43,23 @@ def fit(contest: Contest, runs: Sequence[Run], uploads: Sequence[Upload]) -> Mod
             return None
 
     return Models(
-        steps=attempt("steps", lambda: StepModel.fit(contest, runs)),
-        quality=attempt("quality", lambda: QualityModel.fit(contest, runs)),
+        steps=attempt("steps", lambda: StepModel.fit(contest, runs, trust)),
+        quality=attempt("quality", lambda: QualityModel.fit(contest, runs, trust=trust)),
         oracle=attempt("oracle", lambda: MeanOffset.fit([o for _, o in offsets(contest, runs, uploads)])),
         reasons=reasons,
         data_hash=models.hash_of_data(runs, uploads),
     )
 
 
-def fit_without(contest: Contest, runs: Sequence[Run], uploads: Sequence[Upload], run_id: str) -> Models:
+def fit_without(
+    contest: Contest, runs: Sequence[Run], uploads: Sequence[Upload], run_id: str, trust: Trust = EQUAL
+) -> Models:
     """Fit as if a run, and every upload of it, had never been: the models that may predict it."""
     return fit(
         contest,
         [run for run in runs if run.run_id != run_id],
         [upload for upload in uploads if upload.run_id != run_id],
+        trust,
     )
 
 
@@ -77,6 +83,7 @@ def run(project: Project, contest: Contest) -> Models:
         If the dataset is not all there.
     """
     dataset.require_complete(project)
-    fitted = fit(contest, dataset.load_runs(project, contest.name), dataset.load_uploads(project, contest.name))
+    known = evidence.load(project, contest)
+    fitted = fit(contest, known.runs, known.uploads, known.trust)
     models.save(project, contest, fitted)
     return fitted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 
-from ffsim import dataset, features, fit, models, predict
+from ffsim import dataset, evidence, features, fit, models, predict
 from ffsim.contest import Contest
 from ffsim.errors import ModelError
 from ffsim.models import Models
@@ -88,9 +88,13 @@ def run(project: Project, contest: Contest, run_id: str, level: float) -> Predic
         If there are no models.
     """
     rehearsal, _ = dataset.find_run(project, run_id)
-    runs, uploads = dataset.load_runs(project, contest.name), dataset.load_uploads(project, contest.name)
-    known = rehearsal.run_id in {run.run_id for run in runs}
-    fitted = fit.fit_without(contest, runs, uploads, rehearsal.run_id) if known else models.load(project, contest)
+    known = evidence.load(project, contest)
+    seen = rehearsal.run_id in {run.run_id for run in known.runs}
+    fitted = (
+        fit.fit_without(contest, known.runs, known.uploads, rehearsal.run_id, known.trust)
+        if seen
+        else models.load(project, contest)
+    )
     return predict.predict(contest, fitted, rehearsal, level)
 
 

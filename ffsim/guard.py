@@ -146,7 +146,7 @@ def _read_all(
     for source in given:
         label = source.name
         try:
-            document = _parse(source)
+            document = parse(source)
         except RecordError as error:
             violations.append(Violation(label, "", "", "json", str(error).removeprefix(f"{label}: "), ""))
             continue
@@ -188,7 +188,14 @@ def _by_contest(
             violations += [Violation(label, "contest", name, "contest", str(error), "") for label, _ in members]
 
 
-def _parse(source: Source) -> dict[str, Any]:
+def parse(source: Source) -> dict[str, Any]:
+    """The JSON object of a source: not too large, not too deep, strict.
+
+    Raises
+    ------
+    RecordError
+        With what is wrong.
+    """
     if len(source.blob) > MAX_BYTES:
         raise RecordError(f"{source.name}: {len(source.blob):,} bytes; a record has at most {MAX_BYTES:,}")
     document = jsonio.loads(source.blob, where=source.name)

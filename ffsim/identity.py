@@ -32,6 +32,10 @@ class Index:
         self.ids[str(run["run_id"]).casefold()] = str(run["run_id"])
         self.contents[records.content_hash(dict(run))] = str(run["run_id"])
 
+    def without(self, run_id: str) -> Index:
+        """The index as if the content of a run were not known; its id stays taken."""
+        return Index(dict(self.ids), {key: value for key, value in self.contents.items() if value != run_id})
+
 
 Finding = tuple[str, Any, str, str, str]  # field, value, rule, message, fix
 

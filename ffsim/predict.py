@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ffsim import dataset, fit, metrics, models, records
+from ffsim import dataset, evidence, fit, metrics, models, records
 from ffsim.contest import Contest
 from ffsim.errors import RecordError
 from ffsim.models import Models
@@ -21,6 +21,7 @@ from ffsim.project import Project
 from ffsim.quality import QualityModel, bpb
 from ffsim.records import Run, Upload
 from ffsim.steps import StepModel
+from ffsim.trust import EQUAL, Trust
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +54,9 @@ class Prediction:
     reason: str | None = None
 
 
-def uploads(contest: Contest, runs: Sequence[Run], submitted: Sequence[Upload], level: float) -> dict[str, Prediction]:
+def uploads(
+    contest: Contest, runs: Sequence[Run], submitted: Sequence[Upload], level: float, trust: Trust = EQUAL
+) -> dict[str, Prediction]:
     """Every upload, each predicted by models that have not seen its official score."""
     by_id = {run.run_id: run for run in runs}
     result: dict[str, Prediction] = {}
@@ -61,9 +64,12 @@ def uploads(contest: Contest, runs: Sequence[Run], submitted: Sequence[Upload], 
         rehearsal = by_id.get(upload.run_id)
         official = upload.official.bpb
         if rehearsal is None:
-            result[upload.name] = _nothing(official, f"its rehearsal {upload.run_id} is not in the dataset")
+            result[upload.name] = _nothing(
+                official,
+                f"its rehearsal {upload.run_id} is not among the runs that count (`ffsim show {upload.run_id}`)",
+            )
         else:
-            known = fit.fit_without(contest, runs, submitted, upload.run_id)
+            known = fit.fit_without(contest, runs, submitted, upload.run_id, trust)
             result[upload.name] = predict(contest, known, rehearsal, level, official)
     return result
 
@@ -140,9 +146,8 @@ def _nothing(official: float | None, reason: str) -> Prediction:
 def run(project: Project, contest: Contest, level: float) -> dict[str, Prediction]:
     """Predict every upload; write metrics/<contest>/predictions.json and its plot."""
     dataset.require_complete(project)
-    runs = dataset.load_runs(project, contest.name)
-    submitted = dataset.load_uploads(project, contest.name)
-    result = uploads(contest, runs, submitted, level)
+    known = evidence.load(project, contest)
+    result = uploads(contest, known.runs, known.uploads, level, known.trust)
     metrics.write(project, contest.name, "predictions", {n: dataclasses.asdict(p) for n, p in result.items()})
     rows = [
         (name, p.official_bpb, p.predicted_bpb, p.low_bpb, p.high_bpb, p.from_recipe_bpb, p.error_bpb)

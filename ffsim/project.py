@@ -38,12 +38,50 @@ class Predict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     interval: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.8
 
 
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class Guard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Limits of the guard; beyond one of them a run is stored and shown, and fitted once it is accepted.
+
+    Parameters
+    ----------
+    maintainers
+        Contributors whose runs are the reference: their weight is not capped.
+    min_runs
+        Runs of the reference below which the models are not asked.
+    surprise_z
+        Robust z of a held-out prediction.
+    speed_factor
+        Steps against the fastest recorded host, on a host block that no run comes from.
+    influence_sd
+        How far all runs that one contributor gave, and nobody vouched for, may move a pinned prediction, in SDs of
+        one recipe's scores.
+    held_out
+        How much they may add to the held-out error, as a fraction of it.
+    share
+        Weight in a fit of one such contributor, in parts of the weight of the reference.
+    pins
+        Recipes whose predictions are pinned (default: those of the uploads and of the candidate).
+    """
+
+    maintainers: tuple[str, ...] = ()
+    min_runs: Annotated[int, msgspec.Meta(ge=10)] = 20
+    surprise_z: Positive = 4.0
+    speed_factor: Annotated[float, msgspec.Meta(gt=1)] = 4.0
+    influence_sd: Positive = 0.5
+    held_out: Positive = 0.1
+    share: Positive = 0.2
+    pins: tuple[str, ...] = ()
+
+
 class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """params.yaml: the project's contests, its candidates by contest, and how it predicts."""
+    """params.yaml: the project's contests, its candidates by contest, how it predicts, and the guard's limits."""
 
     contests: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     candidates: dict[str, Candidate] = {}
     predict: Predict = Predict()
+    guard: Guard = Guard()
 
 
 class Project:

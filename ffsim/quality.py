@@ -14,6 +14,7 @@ from ffsim import features
 from ffsim.contest import Contest
 from ffsim.linear import Linear
 from ffsim.records import Run
+from ffsim.trust import EQUAL, Trust
 
 LN_STEPS = "ln_steps"
 
@@ -31,7 +32,7 @@ class QualityModel:
     linear: Linear
 
     @classmethod
-    def fit(cls, contest: Contest, runs: Sequence[Run], *, knobs: bool = True) -> QualityModel:
+    def fit(cls, contest: Contest, runs: Sequence[Run], *, knobs: bool = True, trust: Trust = EQUAL) -> QualityModel:
         """Fit on the runs that `usable` lets through.
 
         Parameters
@@ -42,6 +43,8 @@ class QualityModel:
             Any runs; official ones are never read.
         knobs
             Whether the knobs enter; without them it is the steps-only baseline.
+        trust
+            The weight of each run, and the contributors whose own effect is estimated.
 
         Raises
         ------
@@ -49,9 +52,8 @@ class QualityModel:
             If there are fewer than two usable runs.
         """
         chosen = usable(contest, runs)
-        rows = [row(contest, run.knobs, run.steps or 1) for run in chosen]
-        names = features.varied(rows) if knobs else [LN_STEPS]
-        return cls(Linear.fit(rows, [bpb(contest, run) for run in chosen], names))
+        rows, y, weights = observations(contest, chosen, trust)
+        return cls(Linear.fit(rows, y, features.varied(rows) if knobs else [LN_STEPS], weights))
 
     def predict(self, contest: Contest, knobs: Mapping[str, Any], steps: float) -> tuple[float, float]:
         """(mean, SD) of the rehearsal bpb of one run."""
@@ -63,6 +65,14 @@ class QualityModel:
         if LN_STEPS not in self.linear.names:
             return None
         return float(self.linear.coefficients[self.linear.names.index(LN_STEPS)])
+
+
+def observations(
+    contest: Contest, chosen: Sequence[Run], trust: Trust = EQUAL
+) -> tuple[list[dict[str, float]], list[float], list[float] | None]:
+    """(features, bpb, weights) of runs that are `usable`, as `Linear` takes them."""
+    rows = [{**row(contest, run.knobs, run.steps or 1), **trust.effect(run)} for run in chosen]
+    return rows, [bpb(contest, run) for run in chosen], trust.of(chosen)
 
 
 def usable(contest: Contest, runs: Sequence[Run]) -> list[Run]:

@@ -222,6 +222,28 @@ def read_upload(path: Path) -> Upload:
     return upload_from(jsonio.load_file(path), where=str(path))
 
 
+def run_of(blob: bytes, *, where: str) -> Run:
+    """A run from a file's bytes.
+
+    Raises
+    ------
+    RecordError
+        If they are no run record.
+    """
+    return run_from(jsonio.loads(blob, where=where), where=where)
+
+
+def upload_of(blob: bytes, *, where: str) -> Upload:
+    """An upload from a file's bytes.
+
+    Raises
+    ------
+    RecordError
+        If they are no upload record.
+    """
+    return upload_from(jsonio.loads(blob, where=where), where=where)
+
+
 def utc_now() -> str:
     """The time as records write it: ``2026-11-30T18:30:00Z``."""
     return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -15,6 +15,7 @@ from ffsim import features
 from ffsim.contest import Contest
 from ffsim.linear import Linear
 from ffsim.records import Run
+from ffsim.trust import EQUAL, Trust
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,28 +31,48 @@ class StepModel:
     linear: Linear
 
     @classmethod
-    def fit(cls, contest: Contest, runs: Sequence[Run]) -> StepModel:
-        """Fit on the rehearsals and screens that timed their steps; official runs are never read.
+    def fit(cls, contest: Contest, runs: Sequence[Run], trust: Trust = EQUAL) -> StepModel:
+        """Fit on the runs that `timed` lets through.
+
+        Parameters
+        ----------
+        contest
+            Whose knob table makes the features.
+        runs
+            Any runs; official ones are never read.
+        trust
+            The weight of each run, and the contributors whose own effect is estimated.
 
         Raises
         ------
         ModelError
             If there are fewer than two.
         """
-        timed = [run for run in runs if run.kind != "official" and step_time_s(run) is not None]
-        rows = [_row(contest, run.knobs, run.host.block) for run in timed]
-        y = [math.log(step_time_s(run) or math.nan) for run in timed]
-        return cls(Linear.fit(rows, y, features.varied(rows)))
+        rows, y, weights = observations(contest, timed(runs), trust)
+        return cls(Linear.fit(rows, y, features.varied(rows), weights))
 
     def step_time(self, contest: Contest, knobs: Mapping[str, Any], block: str) -> tuple[float, float]:
         """(median of the predicted mean step time in s, SD of its logarithm)."""
-        mean, sd = self.linear.predict([_row(contest, knobs, block)])
+        mean, sd = self.linear.predict([row(contest, knobs, block)])
         return math.exp(float(mean[0])), float(sd[0])
 
     def steps(self, contest: Contest, knobs: Mapping[str, Any], block: str, budget_s: float) -> tuple[float, float]:
         """(steps that fit in `budget_s`, SD of their logarithm)."""
         seconds, sd = self.step_time(contest, knobs, block)
         return max(1.0, budget_s / seconds), sd
+
+
+def timed(runs: Sequence[Run]) -> list[Run]:
+    """The rehearsals and screens that timed their steps. Never an official run."""
+    return [run for run in runs if run.kind != "official" and step_time_s(run) is not None]
+
+
+def observations(
+    contest: Contest, chosen: Sequence[Run], trust: Trust = EQUAL
+) -> tuple[list[dict[str, float]], list[float], list[float] | None]:
+    """(features, ln of the mean step time in s, weights) of runs that are `timed`, as `Linear` takes them."""
+    rows = [{**row(contest, run.knobs, run.host.block), **trust.effect(run)} for run in chosen]
+    return rows, [math.log(step_time_s(run) or math.nan) for run in chosen], trust.of(chosen)
 
 
 def step_time_s(run: Run) -> float | None:
@@ -62,5 +83,6 @@ def step_time_s(run: Run) -> float | None:
     return sum(phase.count * phase.mean_s for phase in run.step_times.values()) / count
 
 
-def _row(contest: Contest, knobs: Mapping[str, Any], block: str) -> dict[str, float]:
+def row(contest: Contest, knobs: Mapping[str, Any], block: str) -> dict[str, float]:
+    """Features of a recipe on a host block."""
     return {**features.of(contest.knobs, knobs, "steps"), f"host:{block}": 1.0}

@@ -89,15 +89,15 @@ def of_run(project: Project, contest: str, run_id: str) -> Verdict | None:
 
 
 def of_contest(project: Project, contest: str) -> dict[str, Verdict]:
-    """Run id -> verdict, of every verdict on disk.
+    """Run id -> verdict, of every verdict of a contest, wherever it is.
 
     Raises
     ------
     RecordError
         If a file is no verdict on the run it is named after.
     """
-    folder = project.folder("verdicts", contest)
-    return {path.stem: read(path.read_bytes(), name_of(contest, path.stem)) for path in sorted(folder.glob("*.json"))}
+    found = dataset.blobs(project, "verdicts", contest)
+    return {run_id: read(blob, name_of(contest, run_id)) for run_id, blob in found.items()}
 
 
 def read(blob: bytes, name: str) -> Verdict:

@@ -154,7 +154,7 @@ def test_predictions_say_why_there_is_none(project: Project) -> None:
     uploads = _uploads(contest, runs)[:1]
     assert "at least 2" in (predict.uploads(contest, runs, uploads, 0.8)["u0"].reason or "")
     lost = predict.uploads(contest, runs[1:], _uploads(contest, runs), 0.8)["u0"]
-    assert "not in the dataset" in (lost.reason or "")
+    assert "not among the runs that count" in (lost.reason or "")
     fitted = fit.fit(contest, runs, _uploads(contest, runs))
     crashed = records.run_from(factories.run(contest, "c", status="crashed", scores={}), where="x")
     result = predict.predict(contest, fitted, crashed, 0.8)

@@ -1,0 +1,83 @@
+"""What the models may learn from: the runs that count, the uploads, and how much each run weighs.
+
+Runs in quarantine, removed or superseded are in the dataset and not in here. An upload whose rehearsal was
+superseded by a corrected record follows the new one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+
+import msgspec
+
+from ffsim import agreement, dataset, verdicts
+from ffsim.agreement import Contributor
+from ffsim.contest import Contest
+from ffsim.project import Guard, Project
+from ffsim.records import Run, Upload
+from ffsim.trust import EQUAL, Trust
+from ffsim.verdicts import Verdict
+
+
+@dataclasses.dataclass(frozen=True)
+class Evidence:
+    """Runs, uploads and trust of one contest.
+
+    Parameters
+    ----------
+    runs
+        The runs that may be fitted, sorted by id.
+    uploads
+        All uploads, in the order of their submission.
+    trust
+        How much each run counts.
+    contributors
+        What that rests on.
+    vouched
+        Runs that a maintainer accepted or imported.
+    """
+
+    runs: list[Run]
+    uploads: list[Upload]
+    trust: Trust = EQUAL
+    contributors: tuple[Contributor, ...] = ()
+    vouched: frozenset[str] = frozenset()
+
+
+def load(project: Project, contest: Contest, without: Collection[str] = ()) -> Evidence:
+    """The evidence of a contest, read wherever it is: on disk, or in the store of a clone that has not pulled.
+
+    Parameters
+    ----------
+    project, contest
+        Whose.
+    without
+        Runs that do not count.
+
+    Raises
+    ------
+    RecordError
+        If a file of the dataset is damaged.
+    """
+    said = verdicts.of_contest(project, contest.name)
+    uploads = [_followed(upload, said) for upload in dataset.stored_uploads(project, contest.name)]
+    stored = [run for run in dataset.stored_runs(project, contest.name) if run.run_id not in without]
+    runs = verdicts.fitted(stored, said)
+    vouched = frozenset(run_id for run_id, verdict in said.items() if verdict.accepted)
+    return weigh(contest, runs, uploads, vouched, project.params().guard)
+
+
+def weigh(contest: Contest, runs: list[Run], uploads: list[Upload], vouched: frozenset[str], limits: Guard) -> Evidence:
+    """The evidence of these runs."""
+    trust, contributors = agreement.learn(contest, runs, vouched, limits)
+    return Evidence(runs, uploads, trust, tuple(contributors), vouched)
+
+
+def _followed(upload: Upload, said: dict[str, Verdict]) -> Upload:
+    """The upload with the run that stands for its rehearsal now."""
+    run_id, seen = upload.run_id, set[str]()
+    while run_id in said and said[run_id].standing == "superseded" and run_id not in seen:
+        seen.add(run_id)
+        run_id = said[run_id].events[-1].successor or run_id
+    return upload if run_id == upload.run_id else msgspec.structs.replace(upload, run_id=run_id)
