@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ffsim import dataset, jsonio
+from ffsim import jsonio, listing
 from ffsim.errors import RecordError, StoreError
 from ffsim.project import Project
 
@@ -29,12 +29,12 @@ def begin(project: Project, names: Iterable[str]) -> Entry:
     dict
         The entry, for `undo`.
     """
-    pointer = project.root / dataset.POINTER
+    pointer = project.root / listing.POINTER
     entry: Entry = {
         "committed": _committed(project),
         "files": {name: _text(project.data / name) for name in names},
         "pointer": _text(pointer),
-        "tracked": bool(project.git("ls-files", "--", dataset.POINTER, check=False)),
+        "tracked": bool(project.git("ls-files", "--", listing.POINTER, check=False)),
         "strays": sorted(untracked(project)),
     }
     jsonio.write_atomic(_path(project), jsonio.pretty(entry))
@@ -55,7 +55,7 @@ def undo(project: Project, entry: Entry) -> None:
             path.unlink(missing_ok=True)
         elif _text(path) != text:
             jsonio.write_atomic(path, text, scratch=scratch)
-    pointer = project.root / dataset.POINTER
+    pointer = project.root / listing.POINTER
     if entry["pointer"] is None:
         pointer.unlink(missing_ok=True)
     elif _text(pointer) != entry["pointer"]:
@@ -67,9 +67,9 @@ def undo(project: Project, entry: Entry) -> None:
         for name in made:
             (project.root / name).unlink(missing_ok=True)
     if entry["tracked"]:
-        project.git("add", "--", dataset.POINTER, check=False)
+        project.git("add", "--", listing.POINTER, check=False)
     else:
-        project.git("rm", "-q", "--cached", "--ignore-unmatch", "--", dataset.POINTER, check=False)
+        project.git("rm", "-q", "--cached", "--ignore-unmatch", "--", listing.POINTER, check=False)
     end(project)
 
 
@@ -95,15 +95,15 @@ def recover(project: Project) -> None:
         end(project)
         return
     names = ", ".join(list(entry["files"])[:3])
-    now, committed = _text(project.root / dataset.POINTER), _committed(project)
+    now, committed = _text(project.root / listing.POINTER), _committed(project)
     if now != entry["pointer"] and now == committed and _whole(project):
         # Somebody committed the change as it was; every object is in the store, so it is complete.
         end(project)
         return
     if now != entry["pointer"] and committed != entry["committed"]:
         raise StoreError(
-            f"a change of {names} was cut off, and {dataset.POINTER} was committed since without all its objects; "
-            f"restore it (git checkout HEAD~1 -- {dataset.POINTER}) and remove .ffsim/journal.json"
+            f"a change of {names} was cut off, and {listing.POINTER} was committed since without all its objects; "
+            f"restore it (git checkout HEAD~1 -- {listing.POINTER}) and remove .ffsim/journal.json"
         )
     undo(project, entry)
     log.warning("repaired: an earlier change of %s was cut off; it has been undone, make it again", names)
@@ -111,25 +111,25 @@ def recover(project: Project) -> None:
 
 def untracked(project: Project) -> set[str]:
     """Files of the embedded store that git does not know yet."""
-    said = project.git("ls-files", "-z", "--others", "--exclude-standard", "--", dataset.STORE, check=False)
+    said = project.git("ls-files", "-z", "--others", "--exclude-standard", "--", listing.STORE, check=False)
     return {name for name in (said or "").split("\0") if name}
 
 
 def _staged(project: Project) -> set[str]:
-    said = project.git("diff", "--cached", "--name-only", "--diff-filter=A", "-z", "--", dataset.STORE, check=False)
+    said = project.git("diff", "--cached", "--name-only", "--diff-filter=A", "-z", "--", listing.STORE, check=False)
     return {name for name in (said or "").split("\0") if name}
 
 
 def _listed(project: Project) -> set[str]:
     """Objects of the store that data.dvc, as it is now, needs."""
-    pointer = _text(project.root / dataset.POINTER)
-    directory = dataset.directory_md5(pointer) if pointer else None
-    names = {dataset.store_path(md5) for md5 in dataset.listing(project).values()}
-    return names | ({dataset.store_path(directory)} if directory else set())
+    pointer = _text(project.root / listing.POINTER)
+    directory = listing.directory_md5(pointer) if pointer else None
+    names = {listing.store_path(md5) for md5 in listing.read(project).values()}
+    return names | ({listing.store_path(directory)} if directory else set())
 
 
 def _committed(project: Project) -> str | None:
-    return project.git("show", f"HEAD:{dataset.POINTER}", check=False)
+    return project.git("show", f"HEAD:{listing.POINTER}", check=False)
 
 
 def _whole(project: Project) -> bool:

@@ -107,7 +107,7 @@ def test_when_dvc_fails_the_dataset_is_as_it_was(
 
     before, listing = _status(dvc_project), dataset.listing(dvc_project)
     monkeypatch.setattr(Repo, broken, fail)
-    with pytest.raises(StoreError, match="no space left; nothing was added"):
+    with pytest.raises(StoreError, match="no space left; nothing was changed"):
         contribute.add_runs(dvc_project, _files(dvc_project, tmp_path / "in", "a"))
     assert _status(dvc_project) == before
     assert dataset.listing(dvc_project) == listing
