@@ -81,9 +81,8 @@ def add(project: Project, files: Mapping[str, str], *, replace: bool = False, re
     except BaseException:
         journal.undo(project, entry)
         raise
-    journal.end(project)
     # Only now: an undo must find the listing that the old data.dvc names.
-    _drop_superseded(project, entry["pointer"])
+    journal.end(project, _superseded(project, entry["pointer"]))
 
 
 def _require_free(project: Project, files: Mapping[str, str], known: Mapping[str, str], *, replace: bool) -> None:
@@ -189,16 +188,14 @@ def _skeleton(project: Project, files: Mapping[str, str], known: Mapping[str, st
     return {name: text for name, text in wanted.items() if name not in known and not (project.data / name).exists()}
 
 
-def _drop_superseded(project: Project, old_pointer: str | None) -> None:
-    """Delete the listing that the new one replaces, unless a commit holds it: each is 88 KB at 900 files."""
+def _superseded(project: Project, old_pointer: str | None) -> list[str]:
+    """The listing that the new one replaces, unless a commit holds it: each is 88 KB at 900 files."""
     old = listing.directory_md5(old_pointer) if old_pointer is not None else None
     new = listing.directory_md5((project.root / listing.POINTER).read_text())
     if old is None or old == new:
-        return
+        return []
     path = listing.store_path(old)
-    if project.git("cat-file", "-e", f"HEAD:{path}", check=False) is None:
-        project.git("rm", "-q", "--cached", "--ignore-unmatch", "--", path)
-        (project.root / path).unlink(missing_ok=True)
+    return [] if project.git("cat-file", "-e", f"HEAD:{path}", check=False) is not None else [path]
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ import json
 import math
 import random
 import shutil
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,23 @@ def write_project(root: Path) -> Path:
     }
     (root / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
     (root / "dvc.yaml").write_text("stages: {}\n")
+    return root
+
+
+def write_dvc_project(root: Path) -> Path:
+    """`write_project`, committed, under git and DVC with an embedded store."""
+    write_project(root)
+    shutil.copy(ROOT / "dvc.yaml", root)
+    shutil.copytree(ROOT / ".dvc", root / ".dvc", ignore=shutil.ignore_patterns("cache", "tmp", "*.local"))
+    (root / ".gitignore").write_text("/build\n/runs\n/.ffsim\n/data\n")
+    for command in (
+        "git init -q -b main",
+        "dvc add -q data",
+        "dvc push -q",
+        "git add -A",
+        "git commit -q -m start",
+    ):
+        subprocess.run(command.split(), cwd=root, check=True, capture_output=True)
     return root
 
 
