@@ -218,7 +218,7 @@ def _corrected(project: Project, old: Run, source: Source | None, changes: Seque
     for change in changes:
         path, sign, text = change.partition("=")
         *parents, last = path.strip().split(".")
-        place = document
+        place: Any = document
         for parent in parents:
             place = place.get(parent) if isinstance(place, dict) else None
         if not sign or not isinstance(place, dict) or last not in place:

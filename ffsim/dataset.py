@@ -6,26 +6,26 @@ half, so everything that computes asks `missing` first.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ffsim import jsonio, records
+from ffsim import jsonio, records, verdicts
 from ffsim.contest import Contest
 from ffsim.errors import ProjectError, RecordError
 from ffsim.identity import Index
-from ffsim.project import DATA, KINDS, Project
+from ffsim.listing import POINTER, STORE, blobs, content, directory_md5, object_of, store_path
+from ffsim.listing import parse as entries
+from ffsim.listing import read as listing
+from ffsim.project import DATA, Project
 from ffsim.records import Run, Upload
 
 if TYPE_CHECKING:
     import pandas as pd
 
-POINTER = f"{DATA}.dvc"
-PLACES = {*KINDS, "texts", "ledger"}
-STORE = "dvcstore"
+__all__ = ["POINTER", "STORE", "blobs", "content", "directory_md5", "entries", "listing", "store_path"]
 
 
 def run_files(project: Project, contest: str) -> list[Path]:
@@ -67,27 +67,6 @@ def stored_uploads(project: Project, contest: str) -> list[Upload]:
 
 def _in_time(uploads: Iterable[Upload]) -> list[Upload]:
     return sorted(uploads, key=lambda upload: (upload.submitted_utc, upload.name))
-
-
-def blobs(project: Project, kind: str, contest: str) -> dict[str, bytes]:
-    """The ``*.json`` of a contest by file name without its ending, wherever they are: on disk, else in the store.
-
-    Parameters
-    ----------
-    project
-        The project; nothing needs to be pulled.
-    kind, contest
-        As in `Project.folder`.
-    """
-    found = {path.stem: path.read_bytes() for path in sorted(project.folder(kind, contest).glob("*.json"))}
-    known = listing(project)
-    for name in known:
-        path = Path(name)
-        if path.parent.as_posix() == f"{kind}/{contest}" and path.suffix == ".json" and path.stem not in found:
-            blob = content(project, name, known)
-            if blob is not None:
-                found[path.stem] = blob
-    return dict(sorted(found.items()))
 
 
 def find_run(project: Project, run_id: str) -> tuple[Run, Path]:
@@ -159,76 +138,6 @@ def _quick(blob: bytes, name: str) -> dict[str, Any]:
     return value
 
 
-def listing(project: Project, revision: str | None = None) -> dict[str, str]:
-    """What data.dvc lists: path below data/ -> MD5 of the content.
-
-    Parameters
-    ----------
-    project
-        The project; nothing needs to be pulled.
-    revision
-        A git revision (default: the working tree).
-
-    Raises
-    ------
-    ProjectError
-        If the listing's object is in neither the cache nor the embedded store.
-    """
-    text = _pointer(project, revision)
-    if text is None:
-        return {}
-    md5 = directory_md5(text)
-    if md5 is None:
-        return {}
-    blob = _blob(project, md5, revision)
-    if blob is None:
-        raise ProjectError(f"the listing {md5} of {POINTER} is in no store; fetch it with `dvc fetch data`")
-    return entries(blob, md5)
-
-
-def content(project: Project, name: str, known: Mapping[str, str] | None = None) -> bytes | None:
-    """The bytes of an entry of data.dvc, or None if it has none of that name or they are in no store here.
-
-    Parameters
-    ----------
-    project
-        The project; nothing needs to be pulled.
-    name
-        Path below data/.
-    known
-        The listing, where the caller has it.
-    """
-    md5 = (listing(project) if known is None else known).get(name)
-    if md5 is None:
-        return None
-    path = project.data / name
-    return path.read_bytes() if path.is_file() else _blob(project, md5, None)
-
-
-def entries(text: str | bytes, name: str) -> dict[str, str]:
-    """The entries of a listing's text: path below data/ -> MD5.
-
-    Raises
-    ------
-    ProjectError
-        If it is damaged, or names a path that would lead out of its place: a listing comes from other people.
-    """
-    try:
-        found = {str(entry["relpath"]): str(entry["md5"]) for entry in jsonio.loads(text, where=name)}
-    except (RecordError, TypeError, KeyError):
-        raise ProjectError(
-            f"the listing {name} of {POINTER} is damaged; fetch it again with `dvc fetch data`"
-        ) from None
-    for path, md5 in found.items():
-        parts = path.split("/")
-        plain = all(part not in {"", ".", ".."} and "\\" not in part and "\0" not in part for part in parts)
-        if not plain or parts[0] not in PLACES or not re.fullmatch(r"[0-9a-f]{32}", md5):
-            raise ProjectError(
-                f"the listing {name} names {path[:80]!r}, which is no place of a dataset; do not pull it"
-            )
-    return found
-
-
 def missing(project: Project, revision: str | None = None) -> list[str]:
     """Paths below data/ that data.dvc lists (here or at a revision) and that are not on disk."""
     return [path for path in listing(project, revision) if not (project.data / path).is_file()]
@@ -251,57 +160,42 @@ def unlisted(project: Project) -> list[str]:
 def require_complete(project: Project) -> None:
     """Refuse to compute on a dataset that is not all there.
 
+    Entries are lost if HEAD or one of its parents lists them and data.dvc does not, unless they are runs that a
+    verdict removes. A parent that is not here (a shallow clone) is passed over.
+
     Raises
     ------
     ProjectError
         With how many entries are missing and how to get them.
     """
-    lost = missing(project)
-    if lost:
-        raise ProjectError(f"{len(lost)} files of the dataset are not here (e.g. {lost[0]}); run `dvc pull data`")
-    if project.git("rev-parse", "--verify", "-q", "HEAD", check=False):
-        listed = listing(project)
-        lost = [path for path in listing(project, "HEAD") if path not in listed or not (project.data / path).is_file()]
-        if lost:
-            raise ProjectError(
-                f"the dataset lost {len(lost)} entries against HEAD (e.g. {lost[0]}); "
-                f"restore them: git checkout HEAD -- {POINTER} && dvc pull data"
-            )
+    gone = missing(project)
+    if gone:
+        raise ProjectError(f"{len(gone)} files of the dataset are not here (e.g. {gone[0]}); run `dvc pull data`")
+    if not project.git("rev-parse", "--verify", "-q", "HEAD", check=False):
+        return
+    here = listing(project)
+    _require_nothing_lost(project, here, "HEAD", f"git checkout HEAD -- {POINTER} && dvc pull data")
+    parents = (project.git("rev-parse", "HEAD^@", check=False) or "").split()
+    for number in range(1, len(parents) + 1):
+        remedy = f"git checkout HEAD^ -- {POINTER} && dvc pull data, then add again what HEAD added"
+        if len(parents) > 1:
+            remedy = f"git reset --keep HEAD^1 && ffsim merge {parents[max(number, 2) - 1][:12]}"
+        _require_nothing_lost(project, here, f"HEAD^{number}", remedy)
 
 
-def directory_md5(pointer: str) -> str | None:
-    """The MD5 (``....dir``) that the text of a .dvc file names, or None."""
-    import yaml
-
+def _require_nothing_lost(project: Project, here: Mapping[str, str], revision: str, restore: str) -> None:
     try:
-        document = yaml.safe_load(pointer)
-    except yaml.YAMLError:
+        before = listing(project, revision)
+    except ProjectError:
+        if revision == "HEAD":
+            raise
+        return
+    gone = verdicts.lost(before, here, lambda md5: object_of(project, md5))
+    if gone:
         raise ProjectError(
-            f"{POINTER} is in conflict or damaged; `git merge --abort`, then `ffsim merge BRANCH`"
-        ) from None
-    outs = document.get("outs") if isinstance(document, dict) else None
-    md5 = outs[0].get("md5") if outs else None
-    return str(md5) if md5 and str(md5).endswith(".dir") else None
-
-
-def store_path(md5: str) -> str:
-    """Path of an object in the embedded store, relative to the project."""
-    return f"{STORE}/files/md5/{md5[:2]}/{md5[2:]}"
-
-
-def _pointer(project: Project, revision: str | None) -> str | None:
-    if revision is not None:
-        return project.git("show", f"{revision}:{POINTER}", check=False)
-    path = project.root / POINTER
-    return path.read_text() if path.is_file() else None
-
-
-def _blob(project: Project, md5: str, revision: str | None) -> bytes | None:
-    for place in (project.root / store_path(md5), project.root / ".dvc/cache/files/md5" / md5[:2] / md5[2:]):
-        if place.is_file():
-            return place.read_bytes()
-    text = project.git("show", f"{revision or 'HEAD'}:{store_path(md5)}", check=False)
-    return None if text is None else text.encode()
+            f"the dataset lost {len(gone)} entries against {revision} (e.g. {gone[0]}), and no verdict removes them; "
+            f"restore them: {restore}"
+        )
 
 
 def table(runs: Sequence[Run]) -> pd.DataFrame:

@@ -217,6 +217,12 @@ class Project:
             raise ProjectError(f"git {arguments[0]} failed: {said}")
         return None
 
+    def git_blob(self, revision: str, path: str) -> bytes | None:
+        """The bytes of a file at a git revision, or None if there is no such file or revision."""
+        command = ["git", "-C", str(self.root), "cat-file", "blob", f"{revision}:{path}"]
+        done = subprocess.run(command, capture_output=True, check=False)
+        return done.stdout if done.returncode == 0 else None
+
     def revision(self) -> str | None:
         """The revision of the project, with ``-dirty`` if tracked files differ from it."""
         head = self.git("rev-parse", "--short=12", "HEAD", check=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ffsim import contract, dataset, guard, jsonio, metrics, records, schema
+from ffsim import contract, dataset, guard, jsonio, listing, metrics, records, schema
 from ffsim import recipe as recipes
 from ffsim.contest import Contest
 from ffsim.errors import RecipeError, RecordError
@@ -56,6 +56,7 @@ def run(project: Project, contest: Contest) -> Result:
     ]
     problems += dataset.texts_problems(project, contest.texts.items())
     problems += _recipes(project, contest)
+    problems += _store(project)
     found, unverified = _uploads(project, contest)
     problems += found
     unverified |= verdict.unverified
@@ -84,6 +85,12 @@ def _uploads(project: Project, contest: Contest) -> tuple[list[str], dict[str, l
         documents.append((path.stem, document))
     report = schema.check(contract.load("upload", project.schemas), contest, documents)
     return problems + [violation.line() for violation in report.violations], report.unverified
+
+
+def _store(project: Project) -> list[str]:
+    lost = listing.not_stored(project)
+    fix = f"dvc push data && git add {listing.STORE}"
+    return [f"{len(lost)} files of the dataset are not in {listing.STORE}/ (e.g. {lost[0]}): {fix}"] if lost else []
 
 
 def _recipes(project: Project, contest: Contest) -> list[str]:

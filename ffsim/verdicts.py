@@ -7,12 +7,13 @@ before there were any, and counts as fitted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from ffsim import dataset, jsonio, records
+from ffsim import jsonio, listing, records
 from ffsim.errors import RecordError
 from ffsim.project import Project
 
@@ -75,6 +76,22 @@ def name_of(contest: str, run_id: str) -> str:
     return f"verdicts/{contest}/{run_id}.json"
 
 
+def path_for(run: str) -> str | None:
+    """Path of the verdict on a run's file, both below data/; None if the path is no run's."""
+    parts = run.split("/")
+    if len(parts) != 3 or parts[0] != "runs" or not parts[2].endswith(".json"):
+        return None
+    return name_of(parts[1], parts[2].removesuffix(".json"))
+
+
+def removes(blob: str | bytes | None, name: str) -> bool:
+    """Whether the content of a verdict's file lets its run leave the dataset."""
+    try:
+        return blob is not None and read(blob, name).standing == "removed"
+    except RecordError:
+        return False
+
+
 def of_run(project: Project, contest: str, run_id: str) -> Verdict | None:
     """The verdict on a run, from the disk or, on a clone that has not pulled, from the store.
 
@@ -84,7 +101,7 @@ def of_run(project: Project, contest: str, run_id: str) -> Verdict | None:
         If the file is no verdict on this run.
     """
     name = name_of(contest, run_id)
-    blob = dataset.content(project, name)
+    blob = listing.content(project, name)
     return None if blob is None else read(blob, name)
 
 
@@ -96,11 +113,11 @@ def of_contest(project: Project, contest: str) -> dict[str, Verdict]:
     RecordError
         If a file is no verdict on the run it is named after.
     """
-    found = dataset.blobs(project, "verdicts", contest)
+    found = listing.blobs(project, "verdicts", contest)
     return {run_id: read(blob, name_of(contest, run_id)) for run_id, blob in found.items()}
 
 
-def read(blob: bytes, name: str) -> Verdict:
+def read(blob: str | bytes, name: str) -> Verdict:
     """A verdict from a file's bytes.
 
     Parameters
@@ -133,6 +150,39 @@ def said(verdict: Verdict | None, contest: str, run_id: str, event: Event) -> Ve
     """The verdict with one event more."""
     before = () if verdict is None else verdict.events
     return Verdict(contest=contest, run_id=run_id, events=(*before, event))
+
+
+def union(a: Verdict, b: Verdict) -> Verdict:
+    """Two versions of the verdict on one run as one: what both begin with, then every other event by time.
+
+    The order of the arguments does not matter. Equal events count once.
+    """
+    first, second = sorted((a, b), key=text)
+    pairs = zip(first.events, second.events, strict=False)
+    shared = len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
+    begin = first.events[:shared]
+    rest = dict.fromkeys([*first.events[shared:], *second.events[shared:]])
+    later = sorted((event for event in rest if event not in begin), key=lambda event: event.at_utc)
+    return Verdict(contest=a.contest, run_id=a.run_id, events=(*begin, *later))
+
+
+def lost(before: Mapping[str, str], after: Mapping[str, str], read_object: Callable[[str], bytes | None]) -> list[str]:
+    """Entries that a listing has no more, and whose leaving no verdict explains.
+
+    Parameters
+    ----------
+    before, after
+        Two listings: path below data/ -> MD5.
+    read_object
+        MD5 -> content of an object, None where no store has it.
+    """
+    gone = []
+    for path in before.keys() - after.keys():
+        name = path_for(path)
+        md5 = after.get(name) if name else None
+        if name is None or md5 is None or not removes(read_object(md5), name):
+            gone.append(path)
+    return sorted(gone)
 
 
 def event(what: What, by: str, why: str = "", checks: Iterable[Check] = (), successor: str | None = None) -> Event:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import factories
@@ -46,19 +45,7 @@ def project(tmp_path: Path) -> Project:
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A committed project of the contest `mini` under git and DVC, to be copied."""
-    root = factories.write_project(tmp_path_factory.mktemp("template") / "project")
-    shutil.copy(ROOT / "dvc.yaml", root)
-    shutil.copytree(ROOT / ".dvc", root / ".dvc", ignore=shutil.ignore_patterns("cache", "tmp", "*.local"))
-    (root / ".gitignore").write_text("/build\n/runs\n/.ffsim\n/data\n")
-    for command in (
-        "git init -q -b main",
-        "dvc add -q data",
-        "dvc push -q",
-        "git add -A",
-        "git commit -q -m start",
-    ):
-        subprocess.run(command.split(), cwd=root, check=True, capture_output=True)
-    return root
+    return factories.write_dvc_project(tmp_path_factory.mktemp("template") / "project")
 
 
 @pytest.fixture

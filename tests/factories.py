@@ -8,6 +8,7 @@ import json
 import math
 import random
 import shutil
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,23 @@ def write_project(root: Path) -> Path:
     return root
 
 
+def write_dvc_project(root: Path) -> Path:
+    """`write_project`, committed, under git and DVC with an embedded store."""
+    write_project(root)
+    shutil.copy(ROOT / "dvc.yaml", root)
+    shutil.copytree(ROOT / ".dvc", root / ".dvc", ignore=shutil.ignore_patterns("cache", "tmp", "*.local"))
+    (root / ".gitignore").write_text("/build\n/runs\n/.ffsim\n/data\n")
+    for command in (
+        "git init -q -b main",
+        "dvc add -q data",
+        "dvc push -q",
+        "git add -A",
+        "git commit -q -m start",
+    ):
+        subprocess.run(command.split(), cwd=root, check=True, capture_output=True)
+    return root
+
+
 def run(contest: Contest, run_id: str = "base-s1", bpb: float = 2.7, **changes: Any) -> dict[str, Any]:
     """A valid finished rehearsal; `changes` are dotted paths with ``__`` for the dot.
 
@@ -93,7 +111,8 @@ def run(contest: Contest, run_id: str = "base-s1", bpb: float = 2.7, **changes: 
     steps = changes.pop("steps", 800)
     kind = changes.pop("kind", "rehearsal")
     budget_s = changes.pop("budget_s", contest.budget_s)
-    charged = budget_s * 0.999
+    # No two runs share clock readings: that would be a copy.
+    charged = budget_s * (0.999 - int(hashlib.sha256(run_id.encode()).hexdigest()[:8], 16) / 16**8 / 1000)
     texts = [contest.text("rehearsal")] + ([contest.text("official")] if kind == "official" else [])
     host = {
         "device_requested": "cpu",

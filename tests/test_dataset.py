@@ -9,7 +9,7 @@ import shutil
 import factories
 import pytest
 
-from ffsim import dataset, merge, records
+from ffsim import dataset, listing, records
 from ffsim.errors import ProjectError, RecordError
 from ffsim.project import Project
 
@@ -132,7 +132,7 @@ def test_a_listing_that_leads_out_of_data_is_refused(path: str) -> None:
 
 def test_an_entry_that_left_the_listing_is_lost_though_its_file_is_there(dvc_project: Project) -> None:
     left = {path: md5 for path, md5 in dataset.listing(dvc_project).items() if path != "recipes/mini/base.yaml"}
-    text = merge.listing_text(left)
+    text = listing.dump(left)[0]
     md5 = hashlib.md5(text.encode()).hexdigest() + ".dir"
     target = dvc_project.root / dataset.store_path(md5)
     target.parent.mkdir(exist_ok=True)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ffsim import contribute, dataset, merge, store
+from ffsim import combine, contribute, dataset, listing, merge, store
 from ffsim.errors import FfsimError, StoreError
 from ffsim.project import Project
 
@@ -48,8 +48,9 @@ def test_three_clones_lose_nothing(hub: Path, tmp_path: Path) -> None:
     _contribute(_clone(hub, tmp_path / "B"), "b", "run-of-b")
     c = _clone(hub, tmp_path / "C", pull=False)
     one, two = merge.merge(c, "origin/a"), merge.merge(c, "origin/b")
-    assert one.added == ["runs/mini/another-from-a.json", "runs/mini/run-a.json"]
-    assert two.added == ["runs/mini/run-of-b.json"]
+    of_a, of_b = ("another-from-a", "run-a"), ("run-of-b",)
+    for merged, names in ((one, of_a), (two, of_b)):
+        assert merged.added == [f"{kind}/mini/{name}.json" for kind in ("runs", "verdicts") for name in names]
     assert one.removed == two.removed == []
     assert c.git("status", "--porcelain") == ""
     c.git("push", "-q", "origin", "HEAD:main")
@@ -65,7 +66,7 @@ def test_the_listing_is_spelled_as_dvc_spells_it(dvc_project: Project) -> None:
     md5 = dataset.directory_md5((dvc_project.root / "data.dvc").read_text())
     assert md5 is not None
     text = (dvc_project.root / dataset.store_path(md5)).read_text()
-    assert merge.listing_text(dataset.listing(dvc_project)) == text
+    assert listing.dump(dataset.listing(dvc_project))[0] == text
 
 
 def test_a_branch_with_derived_files_is_told_what_to_do(hub: Path, tmp_path: Path) -> None:
@@ -111,7 +112,7 @@ def test_uncommitted_changes_and_unknown_branches_are_refused(dvc_project: Proje
 
 def test_both_sides_changing_one_file_is_named() -> None:
     with pytest.raises(StoreError, match=r"both sides changed data/a, data/b"):
-        merge.merge_listings({"a": "1", "b": "1"}, {"a": "2", "b": "2"}, {"a": "3"})
+        combine.listings({"a": "1", "b": "1"}, {"a": "2", "b": "2"}, {"a": "3"})
 
 
 LISTING = st.dictionaries(st.sampled_from(["a", "b/c", "b/d", "e"]), st.sampled_from(["1", "2", "3"]))
@@ -120,10 +121,10 @@ LISTING = st.dictionaries(st.sampled_from(["a", "b/c", "b/d", "e"]), st.sampled_
 @given(LISTING, LISTING, LISTING)
 def test_a_merge_keeps_what_either_side_did(base: dict[str, str], ours: dict[str, str], theirs: dict[str, str]) -> None:
     try:
-        merged = merge.merge_listings(base, ours, theirs)
+        merged = combine.listings(base, ours, theirs)
     except StoreError:
         return
-    assert merged == merge.merge_listings(base, theirs, ours)
+    assert merged == combine.listings(base, theirs, ours)
     for path in {**base, **ours, **theirs}:
         if ours.get(path) != base.get(path):
             assert merged.get(path) == ours.get(path)
@@ -152,7 +153,7 @@ def _branch_with_listing(project: Project, extra: dict[str, bytes]) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(blob)
         entries[path] = md5
-    text = merge.listing_text(entries)
+    text = listing.dump(entries)[0]
     md5 = hashlib.md5(text.encode()).hexdigest() + ".dir"
     target = project.root / dataset.store_path(md5)
     target.parent.mkdir(parents=True, exist_ok=True)

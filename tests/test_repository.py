@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ffsim import contest as contests
-from ffsim import dataset, validate
+from ffsim import dataset, listing, validate
 from ffsim.project import Project
 
 ROOT = Path(__file__).parent.parent
@@ -52,9 +52,10 @@ def test_no_module_is_longer_than_400_lines() -> None:
 
 def test_every_object_of_the_dataset_is_in_the_embedded_store() -> None:
     """A clone pulls from dvcstore/; an object that is named and not there is lost to everybody else."""
-    listing = dataset.listing(Project(ROOT))
-    assert len(listing) > 60
-    assert [path for path, md5 in listing.items() if not (ROOT / dataset.store_path(md5)).is_file()] == []
+    project = Project(ROOT)
+    assert listing.is_embedded(project)
+    assert len(listing.read(project)) > 60
+    assert listing.not_stored(project) == []
 
 
 @pytest.fixture(scope="module")

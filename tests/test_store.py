@@ -40,7 +40,7 @@ def test_added_runs_are_listed_pushed_and_staged(dvc_project: Project, tmp_path:
     result = contribute.add_runs(dvc_project, _files(dvc_project, tmp_path / "in", "a", "b"))
     assert result.run_ids == ["a", "b"]
     after = dataset.listing(dvc_project)
-    assert set(after) - set(before) == {"runs/mini/a.json", "runs/mini/b.json"}
+    assert set(after) - set(before) == {f"{kind}/mini/{name}.json" for kind in ("runs", "verdicts") for name in "ab"}
     assert all((dvc_project.root / dataset.store_path(md5)).is_file() for md5 in after.values())
     staged = _status(dvc_project).splitlines()
     assert "M  data.dvc" in staged
@@ -63,7 +63,7 @@ def test_an_add_on_a_clone_that_has_pulled_nothing_keeps_the_other_entries(
     shutil.rmtree(dvc_project.data)
     shutil.rmtree(dvc_project.root / ".dvc/cache")
     contribute.add_runs(dvc_project, files)
-    assert set(dataset.listing(dvc_project)) == {*before, "runs/mini/a.json"}
+    assert set(dataset.listing(dvc_project)) == {*before, "runs/mini/a.json", "verdicts/mini/a.json"}
 
 
 def test_a_superseded_listing_that_no_commit_holds_is_dropped(dvc_project: Project, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_superseded_listing_that_no_commit_holds_is_dropped(dvc_project: Proje
     for name in ("a", "b", "c"):
         contribute.add_runs(dvc_project, _files(dvc_project, tmp_path / name, name))
     assert listings() == committed + 1
-    assert len(dataset.listing(dvc_project)) == len(dataset.listing(dvc_project, "HEAD")) + 3
+    assert len(dataset.listing(dvc_project)) == len(dataset.listing(dvc_project, "HEAD")) + 6
 
 
 def test_a_refusal_changes_nothing(dvc_project: Project, tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_when_dvc_fails_the_dataset_is_as_it_was(
 
     before, listing = _status(dvc_project), dataset.listing(dvc_project)
     monkeypatch.setattr(Repo, broken, fail)
-    with pytest.raises(StoreError, match="no space left; nothing was added"):
+    with pytest.raises(StoreError, match="no space left; nothing was changed"):
         contribute.add_runs(dvc_project, _files(dvc_project, tmp_path / "in", "a"))
     assert _status(dvc_project) == before
     assert dataset.listing(dvc_project) == listing
@@ -202,5 +202,5 @@ def test_two_writers_at_once_lose_nothing(dvc_project: Project, tmp_path: Path) 
     ]
     assert [writer.wait() for writer in writers] == [0, 0, 0, 0]
     added = {name for name in dataset.listing(dvc_project) if name.endswith(".json")}
-    assert added == {f"runs/mini/{name}.json" for name in "abcd"}
+    assert added == {f"{kind}/mini/{name}.json" for kind in ("runs", "verdicts") for name in "abcd"}
     assert dataset.missing(dvc_project) == []
