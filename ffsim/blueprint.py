@@ -126,7 +126,8 @@ def _params(contest: Contest) -> str:
     del document["candidates"][contest.name]["device"]  # the contest's first
     first, candidates, predict = (yamlio.dump({key: document[key]}) for key in ("contests", "candidates", "predict"))
     return (
-        f"{first}\n# What `dvc repro` rehearses on this host and predicts the official score of.\n{candidates}\n"
+        f"{first}\n# What `dvc repro` rehearses on this host and predicts the official score of.\n"
+        f"# For nothing at all write `candidates: {{}}`.\n{candidates}\n"
         f"# interval: the probability that a printed interval holds the official score.\n{predict}"
     )
 

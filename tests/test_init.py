@@ -17,7 +17,7 @@ import pytest
 import test_journal
 import yaml
 
-from ffsim import blueprint, dataset, init, packaged, store
+from ffsim import blueprint, cli, dataset, init, packaged, store
 from ffsim import contest as contests
 from ffsim.errors import ContestError, FfsimError, InitError, StoreError
 from ffsim.project import Project
@@ -321,7 +321,9 @@ def test_the_installed_wheel_alone_makes_a_project_that_runs(sprint: Path, tmp_p
         return done.stdout
 
     call("ffsim", "init", str(tmp_path / "laptop"), cwd=tmp_path)
-    call("ffsim", "init", str(here), "--contest", str(sprint / "mini.yaml"), cwd=tmp_path)
+    made = json.loads(call("ffsim", "init", str(here), "--contest", str(sprint / "mini.yaml"), "--json", cwd=tmp_path))
+    assert made["contest"] == "mini"
+    assert made["next"][0] == f"cd {here}"
     assert call(sys.executable, "-c", "import ffsim; print(ffsim.__file__)").startswith(str(site))
     call("ffsim", "rehearse", "base", "--steps", "3")
     assert "added 1" in call("ffsim", "add-run", "runs")
@@ -329,3 +331,22 @@ def test_the_installed_wheel_alone_makes_a_project_that_runs(sprint: Path, tmp_p
     call("dvc", "repro")
     (status,) = json.loads(call("ffsim", "status", "--json"))["contests"]
     assert status["runs"] == 1
+
+
+def test_the_command_says_what_comes_next_and_refuses_in_one_line(
+    here: Path, sprint: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here.mkdir()
+    monkeypatch.chdir(here)
+    cli.main(["init", "--contest", str(sprint / "mini.yaml")])
+    steps = [line.strip() for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    assert [step.split(" -")[0] for step in steps] == [
+        "git commit", "ffsim rehearse base", "ffsim add-run runs", "dvc repro", "ffsim status",
+    ]  # fmt: skip
+    with pytest.raises(SystemExit) as refused:
+        cli.main(["init"])
+    assert refused.value.code == 1
+    assert capsys.readouterr().err.count("\n") == 1
+    with pytest.raises(SystemExit) as misused:
+        cli.main(["init", "--texts", "nowhere"])
+    assert misused.value.code == 2
