@@ -37,3 +37,7 @@ class RunError(FfsimError):
 
 class ModelError(FfsimError):
     """A model cannot be fitted, or a model file is missing or does not belong here."""
+
+
+class InitError(FfsimError):
+    """A project cannot be made in that folder."""

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from ffsim import host
+from ffsim import host, packaged
 from ffsim.contest import Contest
 from ffsim.pipeline import STAGES
 
@@ -43,6 +43,14 @@ def test_a_stage_depends_on_what_it_imports_and_not_on_the_command_line(stage: s
 def test_the_fit_sees_a_change_in_the_linear_model() -> None:
     assert "ffsim.linear" in host._closure("ffsim.fit")
     assert host.code_hash("ffsim.fit") != host.code_hash("ffsim.report")
+
+
+def test_an_upgrade_with_other_contracts_validates_again(laptop: Contest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project need not hold contracts; then those of the package are what `validate` depends on."""
+    before = host.stage_facts({"x": laptop}, {"x": "cpu"}, {})["contracts"]
+    assert before.keys() == {"run.yaml", "upload.yaml"}
+    monkeypatch.setattr(packaged, "files", lambda folder: {"run.yaml": host.PACKAGE / "py.typed"})
+    assert host.stage_facts({"x": laptop}, {"x": "cpu"}, {})["contracts"]["run.yaml"] != before["run.yaml"]
 
 
 def test_nothing_imports_the_command_line() -> None:

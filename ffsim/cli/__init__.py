@@ -15,6 +15,7 @@ from ffsim.errors import FfsimError
 
 # command -> (module below ffsim.cli, short help); the help is here so that --help imports nothing.
 COMMANDS = {
+    "init": ("init", "Make a project of one's own, from the installed package."),
     "rehearse": ("train", "Train a recipe cold, score it, write its record."),
     "official": ("official", "Play the organiser, or record a score received from one."),
     "add-run": ("contribute", "Check run records and add them to the dataset."),

@@ -43,7 +43,7 @@ def test_the_stages_print_and_write_what_they_find(filled: Project, ffsim: Any) 
     assert "report.md" in ffsim("report").out
     assert "| u5 |" in (filled.build / "report.md").read_text()
     assert "mini" in ffsim("host").out
-    assert set(ffsim("host", "--json").json) == {"hosts", "trainer_version", "contests", "code"}
+    assert set(ffsim("host", "--json").json) == {"hosts", "trainer_version", "contests", "contracts", "code"}
     table = (filled.metrics / "mini/predictions.csv").read_text().splitlines()
     assert len(table) == 7
     assert table[0].startswith("upload,official_bpb,predicted_bpb")
