@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import html
 import re
-import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ffsim import unmask
+from ffsim.errors import RecordError
 from ffsim.shape import Violation
 
 RULE = "private"
@@ -28,21 +28,16 @@ _PIECE = 5  # characters in a row that two texts share by more than chance
 _LIBRARY = (
     ("artifactory", "ArtifactoryDetector"), ("aws", "AWSKeyDetector"), ("azure_storage_key", "AzureStorageKeyDetector"),
     ("cloudant", "CloudantDetector"), ("discord", "DiscordBotTokenDetector"), ("github_token", "GitHubTokenDetector"),
-    ("gitlab_token", "GitLabTokenDetector"), ("jwt", "JwtTokenDetector"), ("mailchimp", "MailchimpDetector"),
+    ("gitlab_token", "GitLabTokenDetector"), ("mailchimp", "MailchimpDetector"),
     ("npm", "NpmDetector"), ("openai", "OpenAIDetector"), ("private_key", "PrivateKeyDetector"),
     ("pypi_token", "PypiTokenDetector"), ("sendgrid", "SendGridDetector"), ("slack", "SlackDetector"),
     ("softlayer", "SoftlayerDetector"), ("square_oauth", "SquareOAuthDetector"), ("stripe", "StripeDetector"),
     ("telegram_token", "TelegramBotTokenDetector"), ("twilio", "TwilioKeyDetector"),
 )  # fmt: skip
+_KEY_BLOCK = "a private key"
+# A value is read together with such a key: `{"API_KEY": "..."}` is an assignment.
+_NAMES_A_SECRET = re.compile("pass|pwd|secret|token|key|auth|cred|bearer|user|login|host|addr|node|account", re.I)
 _WORTH_ASKING = re.compile(r"[\w+/=.:-]{16}|KEY")
-# Letters of other alphabets that look like Latin ones; NFKC leaves them as they are.
-_LOOK_ALIKES = dict(
-    zip(
-        "абвгԁеһіјкӏмոорԛѕтυνԝхуАВЕКМНОРСТХУІЅΑΒΕΖΗΙΚΜΝΟΡΤΥΧοас",
-        "a6brdehijklmnopqstuvwxyABEKMHOPCTXYISABEZHIKMNOPTYXoac",
-        strict=False,
-    )
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +85,7 @@ def check(label: str, document: Mapping[str, Any], hashes: Mapping[str, str] | N
         no leak.
     """
     found: list[Violation] = []
-    for path, what, text in _texts("", document):
+    for path, what, text in _texts(document):
         if hashes and path in hashes and re.fullmatch(hashes[path], text):
             continue
         kinds = dict.fromkeys(leak.kind for leak in find(text))
@@ -98,48 +93,87 @@ def check(label: str, document: Mapping[str, Any], hashes: Mapping[str, str] | N
     return found
 
 
-def hide(violations: Iterable[Violation], texts: Sequence[str]) -> list[Violation]:
-    """Violations with everything replaced that repeats a leak of the record they are about.
+def refuse(given: Mapping[str, str]) -> None:
+    """Stop a command that would write a leak into a record, before it runs for half an hour.
+
+    Parameters
+    ----------
+    given
+        Texts by what the command calls them: ``--notes``.
+
+    Raises
+    ------
+    RecordError
+        Naming the first text that holds a leak, and not the leak.
+    """
+    for name, text in given.items():
+        for leak in find(text):
+            raise RecordError(f"{name} holds what looks like {leak.kind}; {FIX}")
+
+
+def label(name: str, instead: str) -> str:
+    """The name of a record for messages, or `instead` where the name itself holds a leak."""
+    return instead if find(name) else name
+
+
+def hide(violations: Iterable[Violation], read: Mapping[str, Any]) -> list[Violation]:
+    """Violations, in their order, with everything replaced that repeats a leak of the record they are about.
 
     Parameters
     ----------
     violations
-        Of one record.
-    texts
-        Its texts and keys (`texts_of`), or the whole of a file that could not be parsed.
+        Of any records.
+    read
+        A record's label -> its JSON value; of a file that could not be parsed, a list with its text.
     """
-    pieces: set[str] = set()
+    given = list(violations)
+    leaked = {label: _leaked(texts_of(read.get(label))) for label in {violation.record for violation in given}}
+    return [_hidden(violation, leaked[violation.record]) for violation in given]
+
+
+def hide_text(message: str, texts: Iterable[str]) -> str:
+    """A message about texts, or words in its place if it repeats a leak that they hold."""
+    leaked = _leaked(texts)
+    return _not_shown(message, *leaked) if leaked else message
+
+
+def texts_of(value: Any) -> list[str]:
+    """Every text and key of a JSON value, for `hide`."""
+    return [text for _, _, text in _texts(value)]
+
+
+def _leaked(texts: Iterable[str]) -> tuple[str, set[str]] | None:
+    """(kind of the first leak, the pieces of all of them); None without one."""
     kind = ""
+    pieces: set[str] = set()
     for text in texts:
         for leak in find(text):
             kind = kind or leak.kind
             secret = text[leak.start : leak.end]
             pieces |= {secret[i : i + _PIECE] for i in range(max(1, len(secret) - _PIECE + 1))}
-    if not kind:
-        return list(violations)
-    return [_hidden(violation, kind, pieces) for violation in violations]
+    return (kind, pieces) if kind else None
 
 
-def texts_of(document: Mapping[str, Any]) -> list[str]:
-    """Every text and key of a record, for `hide`."""
-    return [text for _, _, text in _texts("", document)]
-
-
-def _hidden(violation: Violation, kind: str, pieces: set[str]) -> Violation:
-    # A value may be cut in the middle of a secret: in a record that leaks, no foreign value is shown.
-    value = f"(not shown: the record holds what looks like {kind})" if violation.value else ""
-    field, message, fix = (
-        "(not shown)" if find(text) or any(piece in text for piece in pieces) else text
-        for text in (violation.field, violation.message, violation.fix)
+def _hidden(violation: Violation, leaked: tuple[str, set[str]] | None) -> Violation:
+    if leaked is None or violation.rule == RULE:
+        return violation
+    return dataclasses.replace(
+        violation,
+        # Shown values are cut, perhaps in the middle of a secret: of a record that leaks, none is shown.
+        value=f"(not shown: the record holds what looks like {leaked[0]})" if violation.value else "",
+        field=_not_shown(violation.field, *leaked),
+        message=_not_shown(violation.message, *leaked),
+        fix=_not_shown(violation.fix, *leaked),
     )
-    if violation.rule == RULE:
-        message, fix = violation.message, violation.fix
-    return dataclasses.replace(violation, field=field, value=value, message=message, fix=fix)
 
 
-def _texts(path: str, value: Any) -> Iterator[tuple[str, str, str]]:
+def _not_shown(text: str, kind: str, pieces: set[str]) -> str:
+    return f"(not shown: looks like {kind})" if any(piece in text for piece in pieces) or find(text) else text
+
+
+def _texts(document: Any) -> Iterator[tuple[str, str, str]]:
     """(dotted path to show, what it is, text) of every text and key, at any depth."""
-    stack: list[tuple[str, Any]] = [(path, value)]
+    stack: list[tuple[str, Any]] = [("", document)]
     while stack:
         path, value = stack.pop()
         if isinstance(value, str):
@@ -157,9 +191,6 @@ def _texts(path: str, value: Any) -> Iterator[tuple[str, str, str]]:
             stack += [(path, inner) for inner in value if not isinstance(inner, int | float)]
 
 
-_NAMES_A_SECRET = re.compile("pass|pwd|secret|token|key|auth|cred|bearer|user|login|host|addr|node|account", re.I)
-
-
 @functools.lru_cache(maxsize=16_384)
 def _find_short(text: str) -> tuple[Leak, ...]:
     return tuple(_find(text))
@@ -169,7 +200,7 @@ def _find(text: str) -> list[Leak]:
     if len(text) < 5:
         return []
     spans: list[Leak] = []
-    for view, places in _views(text):
+    for view, places in unmask.views(text):
         for start in range(0, max(1, len(view) - WINDOW // 4), WINDOW * 3 // 4):
             for kind, first, last in _match(view[start : start + WINDOW]):
                 a, b = start + first, start + last
@@ -182,61 +213,27 @@ def _find(text: str) -> list[Leak]:
 
 
 def _match(window: str) -> Iterator[tuple[str, int, int]]:
-    from ffsim import leakrules
+    from ffsim import leakjudge, leakrules
 
     for rule in leakrules.RULES:
         for match in rule.pattern.finditer(window):
             if match.end() > match.start() and rule.decide(match):
                 yield rule.kind, match.start(), match.end()
     if _WORTH_ASKING.search(window):
-        for kind, detector in _library():
-            for secret in detector.analyze_string(window):
-                start = window.find(secret)
-                if secret and start >= 0:
-                    yield kind, start, start + len(secret)
+        for kind, pattern in _library():
+            for match in pattern.finditer(window):
+                if kind == _KEY_BLOCK or leakjudge.generated(re.sub(r"[^A-Za-z0-9]", "", match[0])):
+                    yield kind, match.start(), match.end()
 
 
 @functools.cache
-def _library() -> list[tuple[str, Any]]:
-    """The detectors of detect-secrets; only their patterns are used, nothing is verified over the network."""
+def _library() -> list[tuple[str, re.Pattern[str]]]:
+    """The patterns of detect-secrets; nothing else of it runs, and nothing is verified over the network."""
     import importlib
 
-    kinds = {"private_key": "a private key", "aws": "an AWS access key", "jwt": "a signed token (JWT)"}
+    kinds = {"private_key": _KEY_BLOCK, "aws": "an AWS access key"}
     return [
-        (
-            kinds.get(module, "an access token"),
-            getattr(importlib.import_module(f"detect_secrets.plugins.{module}"), name)(),
-        )
+        (kinds.get(module, "an access token"), pattern)
         for module, name in _LIBRARY
+        for pattern in getattr(importlib.import_module(f"detect_secrets.plugins.{module}"), name).denylist
     ]
-
-
-def _views(text: str) -> Iterator[tuple[str, list[int] | None]]:
-    """The text as it is meant to be read, with each character's place in the original (None: the same)."""
-    plain, places = text, None
-    if not text.isascii():
-        chars: list[str] = []
-        places = []
-        for index, char in enumerate(text):
-            if unicodedata.category(char) not in {"Cf", "Mn"}:
-                simple = unicodedata.normalize("NFKC", _LOOK_ALIKES.get(char, char))
-                chars.append(simple)
-                places += [index] * len(simple)
-        plain = "".join(chars)
-    yield plain, places
-    if _ENCODED.search(plain):
-        chars, end = [], 0
-        kept: list[int] = []
-        for match in _ENCODED.finditer(plain):
-            chars.append(plain[end : match.start()])
-            kept += range(end, match.start())
-            char = chr(int(match[1], 16)) if match[1] else html.unescape(match[0])
-            chars.append(char)
-            kept += [match.start()] * len(char)
-            end = match.end()
-        chars.append(plain[end:])
-        kept += range(end, len(plain))
-        yield "".join(chars), kept if places is None else [places[index] for index in kept]
-
-
-_ENCODED = re.compile(r"%([2-7][0-9A-Fa-f])|&#?[A-Za-z0-9]{1,8};")
