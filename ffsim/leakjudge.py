@@ -23,7 +23,7 @@ _TLD_WORDS = (
 TLDS = frozenset(_TLD_WORDS.split())
 # Countries of these names have more files than people in a record of a training run.
 FILE_ENDINGS = frozenset({"py", "sh", "md", "rs", "cc", "so", "pl", "js", "ts", "tf", "pt", "db", "gz", "id", "ps"})
-_UNITS = re.compile(r"\s?(?:tokens?|bytes?|steps?|flops?|params?|parameters|nats|updates|of [0-9])\b")
+_UNITS = re.compile(r"\s?(?:tokens?|bytes?|steps?|flops?|params?|parameters|nats|updates|times|of [0-9])\b")
 
 
 def _before(match: Match, size: int = 40) -> str:
@@ -54,6 +54,11 @@ def is_mail(match: Match) -> bool:
     if " " in match["at"]:
         return labels[-1] in TLDS
     return _tld(labels[-1]) or bool(re.search("mail|contact|write to|ask", _before(match)))
+
+
+def is_spoken_mail(match: Match) -> bool:
+    """`name at host dot org`, and no dot product."""
+    return _tld(match["tld"].lower())
 
 
 _PHONE_WORD = re.compile(

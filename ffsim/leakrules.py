@@ -47,7 +47,8 @@ PEOPLE = (
     _rule("an e-mail address", rf"(?i) \b{_NAME} \s{{0,2}}(?:[\[({{<]\s?(?:at|@)\s?[\])}}>]|_at_)\s{{0,2}} {_LABEL}"
           r"\s{0,2}(?: \. | [\[({<]\s?(?:dot|punkt|\.)\s?[\])}>] | \sdot\s | _dot_ )\s{0,2} [A-Za-z]{2,20}\b"),
     _rule("an e-mail address",
-          rf"(?i) \b{_NAME} \s{{1,2}}at\s{{1,2}} {_LABEL} (?:\s{{1,2}}dot\s{{1,2}}{_LABEL}){{1,3}}"),
+          rf"(?i) \b{_NAME} \s{{1,2}}at\s{{1,2}} {_LABEL} (?:\s{{1,2}}dot\s{{1,2}}(?P<tld>{_LABEL})){{1,3}}",
+          judge.is_spoken_mail),
     _rule("a phone number", r"(?<![\w.+-]) (?: \+[1-9][0-9]{0,14} | \([0-9]{2,5}\) | [0-9]{2,5} )"
           r"(?: [ ./-]{0,2} (?: \([0-9]{1,5}\) | [0-9]{2,8}+(?![0-9]) ) ){0,6} (?!\w|\.[0-9])", judge.is_phone),
     _rule("a home folder", r"""(?: /(?:home|Users|users|export/home)/
@@ -116,8 +117,8 @@ SECRETS = (
           (?: --(?:password|passwd|pass|token|api[-_]key|secret)[=\ ] | sshpass\ -p\ ? | \s-u\ \w{2,30}: )
           ['"]?(?P<value>[^\s'"]{4,200})""", judge.is_shown),
     _rule("a credential", rf"""(?i) (?: secrets? | tokens? | credentials? | bearer | authorization | (?<![a-z])login
-          | (?:{_KEY_OF}|wandb|openai|hf)[\ _.-]?(?:key|token|secret|id) ) [a-z_]{{0,12}} {_SIGN} (?:bearer\ |basic\ )?
-          {_VALUE}""", judge.is_credential),
+          | (?:{_KEY_OF}|wandb|openai|hf)[\ _.-]?(?:key|token|secret|id\b) ) [a-z_]{{0,12}} {_SIGN}
+          (?:bearer\ |basic\ )? {_VALUE}""", judge.is_credential),
     _rule("a credential",
           rf"(?i) \b(?P<word>bearer|basic|secret|token|key|credential|login|api\ key) \s{{1,2}} {_VALUE}",
           judge.is_named_credential),

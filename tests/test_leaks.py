@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 import random
+import socket
 import string
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ffsim import contract, guard, leakrules, leaks
+from ffsim import cli, contract, guard, leakrules, leaks, validate
 from ffsim.errors import RecordError
 from ffsim.guard import Source
 from ffsim.identity import Index
@@ -168,6 +171,7 @@ HONEST = [
     "Größere Schrittweite, danach kürzerer Abstieg; меньше шагов и выше оценка; 学习率更大",
     "the login node was busy, so ssh took a while; a token of 3 bytes",
     "2026-11-30T18:30:00Z 1764532800 1764532800123",
+    "attention is at scale dot products; call 1404 1418 1437 times; SPDX-License-Identifier: BSD-3-Clause",
 ]
 
 
@@ -336,3 +340,54 @@ def test_a_command_refuses_a_leak_before_it_runs() -> None:
 
 def test_a_leak_holds_no_value() -> None:
     assert {name for leak in leaks.find(MAIL) for name in vars(leak)} == {"kind", "start", "end"}
+
+
+def test_uploads_and_recipes_of_a_dataset_are_searched_as_well(project: Project) -> None:
+    contest = project.contest()
+    upload = factories.upload(contest, "first", factories.run(contest), None, notes=MAIL)
+    factories.write(project.folder("uploads", contest.name) / "first.json", upload)
+    recipe = project.folder("recipes", contest.name) / "wide.yaml"
+    recipe.write_text(f"contest: mini\nname: wide\nnotes: ask {MAIL}\nknobs: {{}}\n")
+    (recipe.parent / "odd.yaml").write_text(f"contest: mini\nname: odd\n{MAIL}: 1\nknobs: {{}}\n")
+    problems = validate._uploads(project, contest)[0] + validate._recipes(project, contest)
+    assert len(problems) == 3
+    assert sum("[private]" in problem for problem in problems) == 2
+    assert "maja" not in "".join(problems)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["rehearse", "base", "--notes", MAIL],
+        ["rehearse", "base", "--contributor", MAIL],
+        ["official", "first", "--run", "x", "--notes", MAIL],
+        ["recipe", "new", "wide", "--notes", MAIL],
+    ],
+    ids=" ".join,
+)
+def test_commands_refuse_a_leak_before_they_begin(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    monkeypatch.chdir(project.root)
+    with pytest.raises(SystemExit):
+        cli.main(command)
+    said = capsys.readouterr().err
+    assert "holds what looks like an e-mail address" in said
+    assert "maja" not in said
+    assert not project.outbox.exists()
+
+
+def test_the_guard_loads_no_library_of_patterns_before_there_is_something_to_search() -> None:
+    code = "import sys, ffsim.guard; print(any(name.startswith('detect_secrets') for name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_nothing_is_verified_over_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def offline(*_: Any, **__: Any) -> None:
+        raise AssertionError("a detector called out")
+
+    monkeypatch.setattr(socket.socket, "connect", offline)
+    monkeypatch.setattr(socket, "getaddrinfo", offline)
+    leaks._find_short.cache_clear()
+    assert all(leaks.find("".join(parts)) for parts in OWN_LEAKS)
