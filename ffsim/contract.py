@@ -88,6 +88,11 @@ class Contract(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     columns: dict[str, Column]
     rules: tuple[Rule, ...] = ()
 
+    def hashes(self) -> dict[str, str]:
+        """Path -> pattern of the fields that may hold nothing but a hash."""
+        patterns = {path: column.pattern for path, column in self.columns.items()}
+        return {path: pattern for path, pattern in patterns.items() if pattern and pattern.startswith("[0-9a-f]{")}
+
     def expand(self, contest: Contest) -> dict[str, Column]:
         """The columns of a record of one contest, by dotted path, in the contract's order."""
         columns: dict[str, Column] = {}

@@ -1,7 +1,8 @@
 """The guard at the dataset's door: records are foreign data until every check has passed.
 
-In this order: strict JSON, the contract, identity. Every violation of every record is reported at
-once, one line each, and nothing is stored if there is one.
+In this order: strict JSON, the contract, identity, secrets and personal data. Every violation of
+every record is reported at once, one line each, and nothing is stored if there is one. A line never
+repeats what looks like a secret.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ffsim import contest as contests
-from ffsim import contract, identity, jobs, jsonio, records
+from ffsim import contract, identity, jobs, jsonio, leaks, records
 from ffsim.contest import Contest
 from ffsim.errors import ContestError, RecordError
 from ffsim.identity import Index
@@ -87,14 +88,16 @@ def judge(
         Whether a run of kind official is refused: a contributor cannot speak for the organiser.
     """
     violations: list[Violation] = []
-    parsed = _read_all(project, given, violations)
+    read: dict[str, Any] = {}
+    parsed = _read_all(project, given, violations, read)
     known = index
     passed: list[dict[str, Any]] = []
     unverified: dict[str, list[str]] = {}
     for contest, members in _by_contest(project, parsed, violations):
         from ffsim import schema  # pandera: only when there is something to check
 
-        report = schema.check(contract.load("run", project.schemas), contest, members)
+        terms = contract.load("run", project.schemas)
+        report = schema.check(terms, contest, members)
         violations += report.violations
         broken = {violation.record for violation in report.violations}
         if known is None:
@@ -102,24 +105,28 @@ def judge(
 
             known = dataset.index(project)
         for label, given_document in members:
+            private = leaks.check(label, given_document, terms.hashes())
             if label in broken:
+                violations += private
                 continue
             try:
                 document = normal(given_document, contest)
             except RecordError as error:
                 violations.append(Violation(label, "", "", "record", str(error), "give a record of `ffsim rehearse`"))
+                violations += private
                 continue
             found = identity.check(label, document, contest, known)
             if refuse_official and document["kind"] == "official":
                 fix = "official runs enter with `ffsim official`"
                 found.append(Violation(label, "kind", "'official'", "official", "is the organiser's", fix))
+            found += private
             violations += found
             if not found:
                 known.add(document)
                 passed.append(document)
                 if label in report.unverified:
                     unverified[label] = report.unverified[label]
-    return Verdict(passed, violations, unverified)
+    return Verdict(passed, leaks.hide(violations, read), unverified)
 
 
 def normal(document: dict[str, Any], contest: Contest) -> dict[str, Any]:
@@ -137,25 +144,30 @@ def normal(document: dict[str, Any], contest: Contest) -> dict[str, Any]:
 
 
 def _read_all(
-    project: Project, given: Iterable[Source], violations: list[Violation]
+    project: Project, given: Iterable[Source], violations: list[Violation], read: dict[str, Any]
 ) -> list[tuple[str, dict[str, Any]]]:
-    """(label, record) of every source that holds a run record; the label is its id, or its file's name."""
+    """(label, record) of every source that holds a run record; the label is its id, or its file's name.
+
+    `read` takes what each label's record says, for `leaks.hide`.
+    """
     parsed: list[tuple[str, dict[str, Any]]] = []
     labels: set[str] = set()
     running = jobs.running(project)
-    for source in given:
-        label = source.name
+    for number, source in enumerate(given, start=1):
+        label = leaks.label(source.name, f"record {number}")
         try:
             document = parse(source)
         except RecordError as error:
-            violations.append(Violation(label, "", "", "json", str(error).removeprefix(f"{label}: "), ""))
+            violations.append(Violation(label, "", "", "json", str(error).removeprefix(f"{source.name}: "), ""))
+            read[label] = [read.get(label), source.name, source.blob[:MAX_BYTES].decode(errors="replace")]
             continue
         run_id = document.get("run_id")
         if isinstance(run_id, str) and records.RUN_ID.fullmatch(run_id) and run_id not in labels:
-            label = run_id
+            label = leaks.label(run_id, label)
         while label in labels:
             label += "'"
         labels.add(label)
+        read[label] = document
         if document.get("format") != records.RUN_FORMAT:
             fix = "give a record that `ffsim rehearse` wrote"
             shown = show(document.get("format"))

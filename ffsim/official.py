@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from ffsim import dataset, guard, jsonio, recipe, records, rehearse, store
+from ffsim import dataset, guard, jsonio, leaks, recipe, records, rehearse, store
 from ffsim.contest import Contest
 from ffsim.errors import RecordError, RunError
 from ffsim.launch import Event
@@ -36,8 +36,9 @@ def open_upload(
     Raises
     ------
     RecordError
-        If the run is no finished rehearsal of the dataset, or the name is taken.
+        If the run is no finished rehearsal of the dataset, the name is taken, or a text holds what looks private.
     """
+    leaks.refuse({"NAME": name, "--contributor": contributor, "--notes": notes})
     if not recipe.NAME.fullmatch(name):
         raise RecordError(f"upload name {name[:60]!r}: use letters, digits, _ . and - (80 at most)")
     rehearsal, path = dataset.find_run(project, run_id)
@@ -190,10 +191,10 @@ def _store(project: Project, upload: Upload, run: Run | None) -> None:
     from ffsim import contract, schema
 
     document = records.as_json(upload)
-    report = schema.check(
-        contract.load("upload", project.schemas), project.contest(upload.contest), [(upload.name, document)]
-    )
-    violations = report.violations
+    terms = contract.load("upload", project.schemas)
+    report = schema.check(terms, project.contest(upload.contest), [(upload.name, document)])
+    violations = leaks.hide(report.violations, {upload.name: document})
+    violations += leaks.check(upload.name, document, terms.hashes())
     if run is not None:
         blob = jsonio.pretty(records.as_json(run)).encode()
         violations = violations + guard.judge(project, [guard.Source(run.run_id, blob)]).violations

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ffsim import contract, dataset, guard, jsonio, listing, metrics, records, schema
+from ffsim import contract, dataset, guard, jsonio, leaks, listing, metrics, records, schema
 from ffsim import recipe as recipes
 from ffsim.contest import Contest
 from ffsim.errors import RecipeError, RecordError
@@ -71,20 +71,25 @@ def run(project: Project, contest: Contest) -> Result:
 def _uploads(project: Project, contest: Contest) -> tuple[list[str], dict[str, list[str]]]:
     documents: list[tuple[str, dict[str, Any]]] = []
     problems: list[str] = []
-    for path in sorted(project.folder("uploads", contest.name).glob("*.json")):
+    for number, path in enumerate(sorted(project.folder("uploads", contest.name).glob("*.json")), start=1):
+        label = leaks.label(path.stem, f"upload {number}")
         try:
             document = jsonio.load_file(path)
             if not isinstance(document, dict) or document.get("name") != path.stem:
                 raise RecordError(f"{path.name}: the file must be called after the upload's name")
         except RecordError as error:
-            problems.append(str(error))
+            problems.append(leaks.hide_text(str(error), [path.name, path.read_text(errors="replace")]))
             continue
         if document.get("contest") != contest.name:
-            problems.append(f"{path.name}: is an upload of another contest")
+            problems.append(f"{label}.json: is an upload of another contest")
             continue
-        documents.append((path.stem, document))
-    report = schema.check(contract.load("upload", project.schemas), contest, documents)
-    return problems + [violation.line() for violation in report.violations], report.unverified
+        documents.append((label, document))
+    terms = contract.load("upload", project.schemas)
+    report = schema.check(terms, contest, documents)
+    violations = leaks.hide(report.violations, dict(documents))
+    for label, document in documents:
+        violations += leaks.check(label, document, terms.hashes())
+    return problems + [violation.line() for violation in violations], report.unverified
 
 
 def _store(project: Project) -> list[str]:
@@ -96,10 +101,14 @@ def _store(project: Project) -> list[str]:
 def _recipes(project: Project, contest: Contest) -> list[str]:
     problems = []
     for path in sorted(project.folder("recipes", contest.name).glob("*.yaml")):
+        label = leaks.label(path.name, "a recipe")
         try:
-            recipes.read(path, contest)
+            recipe = recipes.read(path, contest)
         except RecipeError as error:
-            problems.append(str(error))
+            problems.append(leaks.hide_text(str(error), [path.name, path.read_text(errors="replace")]))
+            continue
+        found = leaks.check(label, {"name": recipe.name, "notes": recipe.notes})
+        problems += [violation.line() for violation in found]
     return problems
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ffsim import jsonio, listing, records
+from ffsim import jsonio, leaks, listing, records
 from ffsim.errors import RecordError
 from ffsim.project import Project
 
@@ -191,8 +191,9 @@ def event(what: What, by: str, why: str = "", checks: Iterable[Check] = (), succ
     Raises
     ------
     RecordError
-        If `by` is no handle or `why` is too long.
+        If `by` is no handle, `why` is too long, or one of them holds what looks private.
     """
+    leaks.refuse({"the handle": by, "--why": why})
     if not records.CONTRIBUTOR.fullmatch(by):
         raise RecordError(f"{by[:40]!r}: a handle is letters, digits, space, _ . and -, 40 at most")
     if len(why) > WHY_MAX or not why.isprintable():

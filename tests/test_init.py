@@ -20,7 +20,7 @@ import yaml
 from ffsim import blueprint, cli, dataset, init, packaged, store
 from ffsim import contest as contests
 from ffsim.errors import ContestError, FfsimError, InitError, StoreError
-from ffsim.project import Project
+from ffsim.project import KINDS, Project
 
 ROOT = Path(__file__).parent.parent
 
@@ -60,7 +60,7 @@ def test_a_fresh_folder_becomes_a_whole_project(here: Path, sprint: Path) -> Non
     assert project.recipe(contest, "base").knobs == contest.knobs.defaults()
     assert set(listing) == {
         *(f"texts/mini/{name}.txt" for name in ("train", "public", "hidden")),
-        *(f"{kind}/mini/README.md" for kind in ("runs", "uploads", "recipes")),
+        *(f"{kind}/mini/README.md" for kind in KINDS),
         "recipes/mini/base.yaml",
     }
     assert all((here / dataset.store_path(md5)).is_file() for md5 in listing.values())
@@ -277,7 +277,7 @@ def test_killed_again_and_again_the_same_command_completes_the_project(here: Pat
         assert done.returncode == 9, done.stderr
     dataset.require_complete(project)
     listing = dataset.listing(project)
-    assert len(listing) == 7
+    assert len(listing) == 4 + len(KINDS)
     staged = set((project.git("diff", "--cached", "--name-only") or "").splitlines())
     assert staged >= {"data.dvc", "dvc.yaml", ".gitignore", *map(dataset.store_path, listing.values())}
 

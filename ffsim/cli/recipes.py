@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from ffsim import leaks, store
 from ffsim import recipe as recipes
-from ffsim import store
 from ffsim.cli import output
 from ffsim.contest import Contest
 from ffsim.errors import RecipeError
@@ -110,6 +110,7 @@ def new(
 
     Example: ffsim recipe new wide-muon --from muon --set width=96
     """
+    leaks.refuse({"NAME": name, "--notes": notes})
     project = output.project()
     contest = project.contest(contest_name)
     knobs = dict(project.recipe(contest, base).knobs) if base is not None else contest.knobs.defaults()

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from ffsim import records, rehearse
+from ffsim import leaks, records, rehearse
 from ffsim.cli import output, progress
 from ffsim.contest import Contest
 from ffsim.errors import RunError
@@ -88,6 +88,9 @@ def _plan(
     private: bool,
     notes: str,
 ) -> Plan:
+    if not private:
+        # Before the run and not after it: the guard would refuse its record.
+        leaks.refuse({"--contributor": contributor, "--notes": notes, "--run-id": run_id or ""})
     full = steps is None and budget_s in (None, contest.budget_s)
     if steps is not None and budget_s is not None:
         raise click.UsageError("give --budget-s or --steps, not both")
