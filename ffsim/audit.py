@@ -14,6 +14,7 @@ from ffsim.evidence import Evidence
 from ffsim.influence import Pin
 from ffsim.project import Guard, Project
 from ffsim.records import Run
+from ffsim.shape import plural
 from ffsim.trust import EQUAL
 
 PORTIONS = 20
@@ -59,6 +60,25 @@ class Replay:
     runs: int
     asked: int
     quarantined: tuple[str, ...]
+
+    def line(self) -> str:
+        """The outcome in one line."""
+        share = f"{len(self.quarantined) / self.runs:.1%}" if self.runs else "none"
+        return (
+            f"{plural(self.runs, 'honest run')} in time order, {self.asked} of them held against the models: "
+            f"{len(self.quarantined)} in quarantine ({share})"
+        )
+
+
+COLUMNS = ("attack", "runs", "held back", "moves, no guard", "moves, guard", "rules")
+
+
+def rows(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
+    """The outcomes as cells of a table with `COLUMNS`; moves in SDs of one recipe's scores."""
+    return [
+        (o.attack, str(o.runs), str(o.quarantined), f"{o.moved_before_sd:.2f}", f"{o.moved_sd:.2f}", ", ".join(o.rules))
+        for o in outcomes
+    ]
 
 
 def audit(

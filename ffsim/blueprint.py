@@ -23,6 +23,7 @@ from ffsim.errors import ContestError, InitError
 from ffsim.project import DATA, KINDS, Candidate, Params, Project
 
 BASE = "base"  # the recipe of the contest's defaults
+PARTS = ("contests", "candidates", "predict", "guard")
 PIPELINE, PARAMS, CONFIG, IGNORE = "dvc.yaml", "params.yaml", ".dvc/config", ".gitignore"
 IGNORED = (f"/{DATA}", "/build", "/runs", "/.ffsim", "/dvc_plots")
 CONTRACTS = """\
@@ -124,11 +125,14 @@ def _params(contest: Contest) -> str:
     document: dict[str, Any] = msgspec.to_builtins(params)
     document["contests"] = list(document["contests"])
     del document["candidates"][contest.name]["device"]  # the contest's first
-    first, candidates, predict = (yamlio.dump({key: document[key]}) for key in ("contests", "candidates", "predict"))
+    document["guard"] = {"maintainers": []}
+    first, candidates, predict, guard = (yamlio.dump({key: document[key]}) for key in PARTS)
     return (
         f"{first}\n# What `dvc repro` rehearses on this host and predicts the official score of.\n"
         f"# For nothing at all write `candidates: {{}}`.\n{candidates}\n"
-        f"# interval: the probability that a printed interval holds the official score.\n{predict}"
+        f"# interval: the probability that a printed interval holds the official score.\n{predict}\n"
+        f"# maintainers: handles of those whose runs are the reference, and who accept and remove runs. While there\n"
+        f"# are none, everybody's runs count alike and everybody may accept.\n{guard}"
     )
 
 

@@ -77,7 +77,7 @@ def accept(project: Project, run_ids: Sequence[str], by: str, why: str) -> list[
     RecordError
         If there is no such run, or it is not in quarantine.
     """
-    event = verdicts.event("accepted", maintainer(project, by), _reason(why))
+    event = verdicts.event("accepted", maintainer(project, by), reason(why))
     with store.locked(project):
         files: dict[str, str] = {}
         found = [find(project, run_id) for run_id in run_ids]
@@ -106,7 +106,7 @@ def remove(project: Project, run_id: str, by: str, why: str) -> str:
     RecordError
         If there is no such run, or an upload rests on it.
     """
-    event = verdicts.event("removed", maintainer(project, by), _reason(why))
+    event = verdicts.event("removed", maintainer(project, by), reason(why))
     with store.locked(project):
         run = find(project, run_id)
         leaning = _uploads_of(project, run)
@@ -148,7 +148,7 @@ def amend(
     RecordError
         If there is no such run, a change names no field, or an upload of the old run would lose its artifact.
     """
-    event = verdicts.event("superseded", by, _reason(why))
+    event = verdicts.event("superseded", by, reason(why))
     with store.locked(project):
         old = find(project, run_id)
         verdict = verdicts.of_run(project, old.contest, old.run_id)
@@ -195,7 +195,14 @@ def find(project: Project, run_id: str) -> Run:
     return records.run_of(blobs[full], where=full)
 
 
-def _reason(why: str) -> str:
+def reason(why: str) -> str:
+    """A reason that says something.
+
+    Raises
+    ------
+    RecordError
+        If it is empty.
+    """
     if not why.strip():
         raise RecordError("--why is empty; say in one line what a reader of the dataset should know")
     return why.strip()

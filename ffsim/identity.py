@@ -160,6 +160,11 @@ def _curves(run: Mapping[str, Any], contest: Contest) -> list[Finding]:
     if run["steps"] is not None and last > run["steps"]:
         fix = "curves hold steps of this run only"
         return [("curves", last, "curve_steps", f"goes beyond the {run['steps']} steps of the run", fix)]
+    name = contest.text("rehearsal")
+    curve, score = run["curves"]["bpb"], run["scores"].get(name)
+    if curve and score is not None and curve[-1][0] == run["steps"] and curve[-1][2] != score["bpb"]:
+        fix = f"the curve ends at the last step with {curve[-1][2]:.6g}; give what was measured in both"
+        return [(f"scores.{name}.bpb", score["bpb"], "curve_end", "is not the last point of the bpb curve", fix)]
     return []
 
 

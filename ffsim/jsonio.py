@@ -9,11 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ffsim.errors import RecordError
+
+MAX_DEPTH = 32
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"?', flags=re.S)
 
 
 def loads(text: str | bytes, *, where: str) -> Any:
@@ -33,6 +37,8 @@ def loads(text: str | bytes, *, where: str) -> Any:
     """
     try:
         document = text.decode("utf-8") if isinstance(text, bytes) else text
+        if _depth(document) > MAX_DEPTH:
+            raise RecordError(f"{where}: nested more than {MAX_DEPTH} deep; no file of ffsim is")
         value = json.loads(
             document,
             object_pairs_hook=_no_duplicates,
@@ -48,8 +54,6 @@ def loads(text: str | bytes, *, where: str) -> Any:
             f"{where}: not JSON (line {error.lineno}, column {error.colno}: {error.msg}); "
             "the file may be cut off: write it again"
         ) from None
-    except RecursionError:
-        raise RecordError(f"{where}: nested too deeply to be a record") from None
     except ValueError as error:
         raise RecordError(f"{where}: {error}") from None
     return value
@@ -128,6 +132,15 @@ def _fsync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _depth(document: str) -> int:
+    """How deep brackets nest, before anything is parsed: the parser itself would need memory for each level."""
+    depth = deepest = 0
+    for bracket in re.findall(r"[][{}]", _STRING.sub("", document)):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -79,6 +79,7 @@ def write_project(root: Path) -> Path:
         "contests": ["mini"],
         "candidates": {"mini": {"recipe": "muon", "seed": 3, "order": 1, "device": "cpu", "start": "cold"}},
         "predict": {"interval": 0.8},
+        "guard": {"maintainers": ["tester"]},
     }
     (root / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
     (root / "dvc.yaml").write_text("stages: {}\n")

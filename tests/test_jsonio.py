@@ -49,7 +49,7 @@ def test_any_bytes_are_read_or_refused_in_one_line(blob: bytes) -> None:
         ('{"a": 1', "not JSON"),
         ('{"a": 1e999}', "overflows"),
         ('{"a": "\\ud800"}', "UTF-8"),
-        ("[" * 100_000, "nested too deeply"),
+        ("[" * 100_000, "nested more than 32 deep"),
         ('{"a": ' + "9" * 5000 + "}", "digits"),
         ("", "not JSON"),
     ],

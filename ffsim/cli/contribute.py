@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from ffsim.cli import output
+from ffsim.project import Project
+
+if TYPE_CHECKING:
+    from ffsim.contribute import Added
 
 
 @click.command("add-run")
@@ -16,14 +21,20 @@ from ffsim.cli import output
 def add_run_command(files: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Check run records (files, folders, or - for standard input) and add them to the dataset.
 
-    All violations of all records are printed, and nothing is added if there is one. Commit what it stages.
+    All violations of all records are printed, and nothing is added if there is one. A run that breaks no rule and
+    does not fit what is known is stored in quarantine: no model reads it until `ffsim accept`. Commit what it
+    stages.
 
     Example: ffsim add-run runs/muon-s2o1-20261130T183000-1f2e.json
     """
     from ffsim import contribute
 
     project = output.project()
-    result = contribute.add_runs(project, files, sys.stdin.buffer, dry_run=dry_run)
+    show_added(project, contribute.add_runs(project, files, sys.stdin.buffer, dry_run=dry_run), as_json)
+
+
+def show_added(project: Project, result: Added, as_json: bool) -> None:
+    """Print what `contribute.add_runs` did; exit code 1 if it refused."""
     if as_json:
         output.emit(result.as_json())
     else:
@@ -32,6 +43,11 @@ def add_run_command(files: tuple[str, ...], dry_run: bool, as_json: bool) -> Non
             printer.print(violation.line())
         for run_id, rules in result.unverified.items():
             printer.print(f"{run_id}: unverified: {', '.join(rules)} (the record lacks the inputs)")
+        for run_id, checks in result.checks.items():
+            word = "quarantine: " if run_id in result.quarantined else ""
+            for check in checks:
+                if check.outcome == "found":
+                    printer.print(f"{run_id}: {word}{check.line()}")
         output.hint_missing(project, "; contents were compared with what is here only")
         printer.print(result.summary())
     if result.violations:
