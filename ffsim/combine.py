@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from ffsim import jsonio, listing, verdicts
 from ffsim.errors import RecordError, StoreError
@@ -32,10 +33,13 @@ class Objects:
 
     def __init__(self, project: Project, revisions: Sequence[str] = ()) -> None:
         self.project = project
-        self.revisions = tuple(revisions)
+        self.revisions = list(revisions)
+        self.made: dict[str, bytes] = {}  # objects that no store holds yet
 
     def read(self, md5: str) -> bytes | None:
         """The bytes of an object, or None if no store here has it."""
+        if md5 in self.made:
+            return self.made[md5]
         path = listing.store_path(md5)
         for place in (self.project.root / path, self.project.root / ".dvc/cache/files/md5" / md5[:2] / md5[2:]):
             if place.is_file():
@@ -45,8 +49,12 @@ class Objects:
             if blob is not None:
                 return blob
         # A listing that no branch's tree holds any more, from any commit that did.
-        found = self.project.git("log", "--all", "-1", "--format=%H", "--diff-filter=A", "--", path, check=False)
-        return self.project.git_blob(found.strip(), path) if found and found.strip() else None
+        log = ("log", "--all", "--reflog", "-m", "-1", "--format=%H", "--diff-filter=A")
+        found = self.project.git(*log, "--", path, check=False)
+        if not found or not found.strip():
+            return None
+        self.revisions.append(found.strip())  # what it lists is likely there too
+        return self.project.git_blob(found.strip(), path)
 
     def listing(self, pointer: str) -> dict[str, str]:
         """The entries that the text of data.dvc names.
@@ -74,6 +82,8 @@ class Objects:
         StoreError
             If no store has it.
         """
+        if md5 in self.made:
+            return len(self.made[md5])
         path = listing.store_path(md5)
         if (self.project.root / path).is_file():
             return (self.project.root / path).stat().st_size
@@ -81,6 +91,9 @@ class Objects:
             said = self.project.git("cat-file", "-s", f"{revision}:{path}", check=False)
             if said is not None:
                 return int(said)
+        blob = self.read(md5)
+        if blob is not None:
+            return len(blob)
         raise StoreError(f"the object {md5} is in no store of the two branches; the branch forgot `git add dvcstore`")
 
 
@@ -200,8 +213,27 @@ def write(project: Project, combined: Combined) -> list[str]:
     list of str
         The paths to stage, relative to the project.
     """
-    scratch = project.scratch / "tmp"
+    paths = write_objects(project, combined)
+    jsonio.write_atomic(project.root / listing.POINTER, combined.pointer, scratch=project.scratch / "tmp")
+    return [*paths, listing.POINTER]
+
+
+def write_objects(project: Project, combined: Combined) -> list[str]:
+    """Write the objects that the store needs besides those of both sides.
+
+    Returns
+    -------
+    list of str
+        Their paths, relative to the project.
+
+    Raises
+    ------
+    StoreError
+        If a link leads out of the store: a branch can bring one.
+    """
     for path, text in combined.objects.items():
-        jsonio.write_atomic(project.root / path, text, scratch=scratch)
-    jsonio.write_atomic(project.root / listing.POINTER, combined.pointer, scratch=scratch)
-    return [*combined.objects, listing.POINTER]
+        folder = (project.root / path).parent
+        if not folder.resolve().is_relative_to(project.root.resolve() / listing.STORE):
+            raise StoreError(f"{Path(path).parent} is a link out of {listing.STORE}/; remove it")
+        jsonio.write_atomic(project.root / path, text, scratch=project.scratch / "tmp")
+    return list(combined.objects)

@@ -189,6 +189,16 @@ def object_of(project: Project, md5: str, revision: str | None = None) -> bytes 
     return project.git_blob(revision or "HEAD", store_path(md5))
 
 
+def not_tracked(project: Project) -> list[str]:
+    """Objects of the embedded store that data.dvc needs and that git does not know: paths in the repository."""
+    text = pointer(project)
+    said = project.git("ls-files", "-z", "--others", "--", STORE, check=False)
+    if not said or text is None or not is_embedded(project):
+        return []
+    needed = {store_path(md5) for md5 in (directory_md5(text), *read(project).values()) if md5}
+    return sorted(needed & set(said.split("\0")))
+
+
 def _out(text: str) -> dict[str, object]:
     import yaml
 
