@@ -62,7 +62,7 @@ class Objects:
         Raises
         ------
         StoreError
-            If its listing is in no commit.
+            If its listing is in no commit, or is another one than its name says.
         """
         md5 = listing.directory_md5(pointer) if pointer else None
         if md5 is None:
@@ -72,6 +72,8 @@ class Objects:
             raise StoreError(
                 f"the listing {listing.store_path(md5)} is in no commit; the branch forgot `git add dvcstore`"
             )
+        if hashlib.md5(blob, usedforsecurity=False).hexdigest() != md5.removesuffix(".dir"):
+            raise StoreError(f"the listing {listing.store_path(md5)} is not what its name says; do not take it in")
         return listing.parse(blob, md5)
 
     def size(self, md5: str) -> int:

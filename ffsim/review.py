@@ -7,6 +7,7 @@ counts. The merged dataset is then laid out in a temporary folder and validated 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -133,16 +134,20 @@ def review(project: Project, branch: str) -> Review:
 def _not_carried(
     project: Project, before: Mapping[str, str], after: Mapping[str, str], commit: str, made: set[str]
 ) -> list[str]:
-    """New entries whose objects the branch's own tree lacks: history has them perhaps, a clone's store does not."""
+    """New entries whose objects the branch's own tree lacks or forges: a cache here may have the right ones."""
     known = {*before.values(), *made}
-    new = {md5: path for path, md5 in after.items() if md5 not in known}
-    lost = [
-        path
-        for md5, path in new.items()
-        if project.git("cat-file", "-e", f"{commit}:{listing.store_path(md5)}", check=False) is None
-    ]
+    lost, forged = [], []
+    for path, md5 in sorted(after.items()):
+        if md5 in known:
+            continue
+        blob = project.git_blob(commit, listing.store_path(md5))
+        if blob is None:
+            lost.append(path)
+        elif hashlib.md5(blob, usedforsecurity=False).hexdigest() != md5:
+            forged.append(path)
     fix = "on the branch: dvc push, git add dvcstore"
-    return [f"{len(lost)} files are in no store (e.g. {DATA}/{lost[0]}); {fix}"] if lost else []
+    lines = [f"{len(lost)} files are in no store (e.g. {DATA}/{lost[0]}); {fix}"] if lost else []
+    return lines + [f"the object of {DATA}/{path} is not what its name says" for path in forged]
 
 
 def _whole(project: Project, entries: Mapping[str, str], objects: combine.Objects) -> list[str]:
