@@ -190,11 +190,17 @@ def object_of(project: Project, md5: str, revision: str | None = None) -> bytes 
 
 
 def not_tracked(project: Project) -> list[str]:
-    """Objects of the embedded store that data.dvc needs and that git does not know: paths in the repository."""
+    """Objects of the embedded store that git does not know, though the data.dvc in its index needs them.
+
+    Returns
+    -------
+    list of str
+        Paths in the repository; empty while data.dvc itself is not staged.
+    """
     text = pointer(project)
-    said = project.git("ls-files", "-z", "--others", "--", STORE, check=False)
-    if not said or text is None or not is_embedded(project):
+    if text is None or project.git_blob("", POINTER) != text.encode() or not is_embedded(project):
         return []
+    said = project.git("ls-files", "-z", "--others", "--", STORE, check=False) or ""
     needed = {store_path(md5) for md5 in (directory_md5(text), *read(project).values()) if md5}
     return sorted(needed & set(said.split("\0")))
 

@@ -116,6 +116,15 @@ def test_validate_finds_objects_that_git_does_not_know(forked: Project) -> None:
     assert listing.not_tracked(forked) == []
 
 
+def test_objects_of_a_change_that_is_not_staged_are_no_finding(forked: Project) -> None:
+    """`dvc add` and `dvc push` by hand, before `git add`."""
+    subprocess.run(["dvc", "pull", "-q", "data"], cwd=forked.root, check=True)
+    (forked.data / "recipes/mini/new.yaml").write_text("contest: mini\nname: new\nknobs: {}\n")
+    subprocess.run(["dvc", "add", "-q", "data"], cwd=forked.root, check=True)
+    subprocess.run(["dvc", "push", "-q", "data"], cwd=forked.root, check=True)
+    assert listing.not_tracked(forked) == []
+
+
 def test_a_merge_of_a_merge_finds_its_listings(forked: Project) -> None:
     """A listing that only a merge commit brought is in no other commit's changes."""
     _git(forked, "merge", "-q", "--no-edit", "other")
