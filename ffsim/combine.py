@@ -2,7 +2,8 @@
 
 data.dvc names one listing of the whole dataset, so two branches always conflict in it, and DVC's own merge
 driver wants every object of both branches in the local cache. The listings themselves lie in git, in the
-embedded store of each branch: they are read there, with nothing pulled.
+embedded store of each branch: they are read there, with nothing pulled. With another remote they are read
+from DVC's cache.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from ffsim import jsonio, listing, verdicts
 from ffsim.errors import RecordError, StoreError
@@ -41,7 +41,7 @@ class Objects:
         if md5 in self.made:
             return self.made[md5]
         path = listing.store_path(md5)
-        for place in (self.project.root / path, self.project.root / ".dvc/cache/files/md5" / md5[:2] / md5[2:]):
+        for place in (self.project.root / path, self.project.root / listing.cache_path(md5)):
             if place.is_file():
                 return place.read_bytes()
         for revision in self.revisions:
@@ -69,9 +69,7 @@ class Objects:
             return {}
         blob = self.read(md5)
         if blob is None:
-            raise StoreError(
-                f"the listing {listing.store_path(md5)} is in no commit; the branch forgot `git add dvcstore`"
-            )
+            raise StoreError(f"the listing {listing.store_path(md5)} is in no commit; {self.remedy}")
         if hashlib.md5(blob, usedforsecurity=False).hexdigest() != md5.removesuffix(".dir"):
             raise StoreError(f"the listing {listing.store_path(md5)} is not what its name says; do not take it in")
         return listing.parse(blob, md5)
@@ -96,7 +94,14 @@ class Objects:
         blob = self.read(md5)
         if blob is not None:
             return len(blob)
-        raise StoreError(f"the object {md5} is in no store of the two branches; the branch forgot `git add dvcstore`")
+        raise StoreError(f"the object {md5} is in no store of the two branches; {self.remedy}")
+
+    @property
+    def remedy(self) -> str:
+        """How an object that is nowhere comes here."""
+        if listing.is_embedded(self.project):
+            return "the branch forgot `git add dvcstore`"
+        return "run `dvc fetch --all-commits data` first"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +117,7 @@ class Combined:
     entries
         The merged one.
     objects
-        What the store needs besides the objects of both sides: path in the repository -> text.
+        What the store needs besides the objects of both sides: MD5 (``.dir`` for the listing) -> text.
     """
 
     pointer: str
@@ -158,8 +163,7 @@ def pointers(objects: Objects, base: str, ours: str, theirs: str) -> Combined:
     entries = listings(was, mine, other, both)
     text, md5 = listing.dump(entries)
     size = sum(len(made[name].encode()) if name in made else objects.size(name) for name in entries.values())
-    stored = {listing.store_path(name): content for name, content in {**made, md5: text}.items()}
-    return Combined(listing.pointer_text(md5, size, len(entries)), mine, entries, stored)
+    return Combined(listing.pointer_text(md5, size, len(entries)), mine, entries, {**made, md5: text})
 
 
 def listings(
@@ -221,21 +225,22 @@ def write(project: Project, combined: Combined) -> list[str]:
 
 
 def write_objects(project: Project, combined: Combined) -> list[str]:
-    """Write the objects that the store needs besides those of both sides.
+    """Write the objects that the store needs besides those of both sides; with another remote into DVC's cache.
 
     Returns
     -------
     list of str
-        Their paths, relative to the project.
+        Their paths in the embedded store, relative to the project.
 
     Raises
     ------
     StoreError
         If a link leads out of the store: a branch can bring one.
     """
-    for path, text in combined.objects.items():
-        folder = (project.root / path).parent
-        if not folder.resolve().is_relative_to(project.root.resolve() / listing.STORE):
-            raise StoreError(f"{Path(path).parent} is a link out of {listing.STORE}/; remove it")
-        jsonio.write_atomic(project.root / path, text, scratch=project.scratch / "tmp")
-    return list(combined.objects)
+    embedded = listing.is_embedded(project)
+    for md5, text in combined.objects.items():
+        path = project.root / (listing.store_path(md5) if embedded else listing.cache_path(md5))
+        if embedded and not path.parent.resolve().is_relative_to(project.root.resolve() / listing.STORE):
+            raise StoreError(f"{listing.STORE}/ has a link that leads out of it ({md5[:2]}); remove it")
+        jsonio.write_atomic(path, text, scratch=project.scratch / "tmp")
+    return [listing.store_path(md5) for md5 in combined.objects] if embedded else []

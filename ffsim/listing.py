@@ -153,6 +153,11 @@ def store_path(md5: str) -> str:
     return f"{STORE}/files/md5/{md5[:2]}/{md5[2:]}"
 
 
+def cache_path(md5: str) -> str:
+    """Path of an object in DVC's cache, relative to the project."""
+    return f".dvc/cache/files/md5/{md5[:2]}/{md5[2:]}"
+
+
 def is_embedded(project: Project) -> bool:
     """Whether the default remote is dvcstore/, a folder of the repository."""
     config = configparser.ConfigParser()
@@ -183,7 +188,7 @@ def not_stored(project: Project) -> list[str]:
 
 def object_of(project: Project, md5: str, revision: str | None = None) -> bytes | None:
     """The bytes of an object of the embedded store, of DVC's cache or of a revision (HEAD); None if it is nowhere."""
-    for place in (project.root / store_path(md5), project.root / ".dvc/cache/files/md5" / md5[:2] / md5[2:]):
+    for place in (project.root / store_path(md5), project.root / cache_path(md5)):
         if place.is_file():
             return place.read_bytes()
     return project.git_blob(revision or "HEAD", store_path(md5))

@@ -61,6 +61,7 @@ def merge(project: Project, branch: str) -> Merged:
             project.git("add", "--", *combine.write(project, combined))
             _require_objects(project)
             arrivals.require_good(project, combined.before, combined.entries)
+            store.publish(project)
             project.git("commit", "-q", "-m", f"Merge {branch}")
         except BaseException:
             project.git("merge", "--abort", check=False)

@@ -109,9 +109,9 @@ def review(project: Project, branch: str) -> Review:
         texts = (listing.pointer(project, revision) or "" for revision in (base, "HEAD", commit))
         combined = combine.pointers(objects, *texts)
         before, after = combined.before, combined.entries
-        made = {Path(path).parent.name + Path(path).name: text for path, text in combined.objects.items()}
-        objects.made = {md5: text.encode() for md5, text in made.items()}
-        problems += _not_carried(project, before, after, commit, set(made))
+        objects.made = {md5: text.encode() for md5, text in combined.objects.items()}
+        if listing.is_embedded(project):
+            problems += _not_carried(project, before, after, commit, set(combined.objects))
         problems += arrivals.problems(project, before, after, objects)
     except FfsimError as error:
         problems.append(str(error))

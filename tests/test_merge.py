@@ -273,3 +273,28 @@ def test_a_listing_that_is_not_what_its_name_says_is_refused(dvc_project: Projec
     dvc_project.git("switch", "-q", "main")
     with pytest.raises(StoreError, match="not what its name says"):
         merge.merge(dvc_project, "evil")
+
+
+def test_with_another_remote_the_listings_are_fetched_and_the_merged_one_is_pushed(
+    dvc_project: Project, tmp_path: Path
+) -> None:
+    def dvc(project: Project, *words: str) -> None:
+        subprocess.run(["dvc", *words], cwd=project.root, check=True, capture_output=True)
+
+    dvc(dvc_project, "remote", "modify", "store", "url", str(tmp_path / "remote"))
+    dvc(dvc_project, "push", "-q", "data")
+    dvc_project.git("rm", "-r", "-q", "dvcstore")
+    dvc_project.git("commit", "-q", "-a", "-m", "another remote")
+    _contribute(dvc_project, "other", "run-o", push=False)
+    dvc_project.git("switch", "-q", "main")
+    dvc(dvc_project, "checkout", "-q")
+    file = factories.write(tmp_path / "m.json", factories.run(dvc_project.contest(), "run-m", bpb=2.5))
+    assert not contribute.add_runs(dvc_project, [str(file)]).violations
+    dvc_project.git("commit", "-q", "-m", "m")
+    clone = _clone(dvc_project.root, tmp_path / "clone")
+    with pytest.raises(StoreError, match="dvc fetch --all-commits data"):
+        merge.merge(clone, "origin/other")
+    dvc(clone, "fetch", "-q", "--all-commits", "data")
+    assert merge.merge(clone, "origin/other").added == ["runs/mini/run-o.json"]
+    last = _clone(clone.root, tmp_path / "last")
+    assert {path.stem for path in dataset.run_files(last, "mini")} == {"run-o", "run-m"}
