@@ -21,6 +21,7 @@ $(READY): pyproject.toml Makefile
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q -U pip
 	$(BIN)/python -m pip install -q '$(TORCH)' -e '.[train,dev]'
+	$(BIN)/ffsim driver install
 	touch $@
 
 run: $(READY)    ## pull the dataset, run the pipeline, print what it says

@@ -13,6 +13,7 @@ from ffsim.contest import Contest
 from ffsim.errors import FfsimError, RecipeError, RecordError, StoreError
 from ffsim.project import DATA, Project
 
+LIMITS = {"texts": 256_000_000}  # bytes; a record has at most `guard.MAX_BYTES`
 SUFFIX = {"runs": ".json", "uploads": ".json", "verdicts": ".json", "recipes": ".yaml"}
 
 
@@ -51,13 +52,21 @@ def problems(
     objects
         Where the objects are (default: the working tree).
     """
-    read = (objects or combine.Objects(project)).read
+    found = objects or combine.Objects(project)
     lines: list[str] = []
     sources = []
     for path, md5 in sorted(after.items()):
         if before.get(path) == md5:
             continue
-        blob = read(md5)
+        try:
+            size = found.size(md5)
+        except StoreError as error:
+            lines.append(f"{DATA}/{path}: {error}")
+            continue
+        if size > LIMITS.get(path.split("/")[0], guard.MAX_BYTES):
+            lines.append(f"{DATA}/{path}: {size:,} bytes are too many for a file of this kind")
+            continue
+        blob = found.read(md5)
         if blob is None:
             lines.append(f"the object of {DATA}/{path} is in no store; on the branch: dvc push, git add dvcstore")
         elif hashlib.md5(blob, usedforsecurity=False).hexdigest() != md5:
@@ -67,7 +76,7 @@ def problems(
         else:
             was = before.get(path)
             try:
-                _require_readable(project, path, blob, None if was is None else read(was))
+                _require_readable(project, path, blob, None if was is None else found.read(was))
             except FfsimError as error:
                 lines.append(str(error))
     verdict = guard.judge(project, sources, dataset.index(project, set(before)))

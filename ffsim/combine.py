@@ -2,7 +2,8 @@
 
 data.dvc names one listing of the whole dataset, so two branches always conflict in it, and DVC's own merge
 driver wants every object of both branches in the local cache. The listings themselves lie in git, in the
-embedded store of each branch: they are read there, with nothing pulled.
+embedded store of each branch: they are read there, with nothing pulled. With another remote they are read
+from DVC's cache.
 """
 
 from __future__ import annotations
@@ -32,12 +33,15 @@ class Objects:
 
     def __init__(self, project: Project, revisions: Sequence[str] = ()) -> None:
         self.project = project
-        self.revisions = tuple(revisions)
+        self.revisions = list(revisions)
+        self.made: dict[str, bytes] = {}  # objects that no store holds yet
 
     def read(self, md5: str) -> bytes | None:
         """The bytes of an object, or None if no store here has it."""
+        if md5 in self.made:
+            return self.made[md5]
         path = listing.store_path(md5)
-        for place in (self.project.root / path, self.project.root / ".dvc/cache/files/md5" / md5[:2] / md5[2:]):
+        for place in (self.project.root / path, self.project.root / listing.cache_path(md5)):
             if place.is_file():
                 return place.read_bytes()
         for revision in self.revisions:
@@ -45,8 +49,12 @@ class Objects:
             if blob is not None:
                 return blob
         # A listing that no branch's tree holds any more, from any commit that did.
-        found = self.project.git("log", "--all", "-1", "--format=%H", "--diff-filter=A", "--", path, check=False)
-        return self.project.git_blob(found.strip(), path) if found and found.strip() else None
+        log = ("log", "--all", "--reflog", "-m", "-1", "--format=%H", "--diff-filter=A")
+        found = self.project.git(*log, "--", path, check=False)
+        if not found or not found.strip():
+            return None
+        self.revisions.append(found.strip())  # what it lists is likely there too
+        return self.project.git_blob(found.strip(), path)
 
     def listing(self, pointer: str) -> dict[str, str]:
         """The entries that the text of data.dvc names.
@@ -54,16 +62,16 @@ class Objects:
         Raises
         ------
         StoreError
-            If its listing is in no commit.
+            If its listing is in no commit, or is another one than its name says.
         """
         md5 = listing.directory_md5(pointer) if pointer else None
         if md5 is None:
             return {}
         blob = self.read(md5)
         if blob is None:
-            raise StoreError(
-                f"the listing {listing.store_path(md5)} is in no commit; the branch forgot `git add dvcstore`"
-            )
+            raise StoreError(f"the listing {listing.store_path(md5)} is in no commit; {self.remedy}")
+        if hashlib.md5(blob, usedforsecurity=False).hexdigest() != md5.removesuffix(".dir"):
+            raise StoreError(f"the listing {listing.store_path(md5)} is not what its name says; do not take it in")
         return listing.parse(blob, md5)
 
     def size(self, md5: str) -> int:
@@ -74,6 +82,8 @@ class Objects:
         StoreError
             If no store has it.
         """
+        if md5 in self.made:
+            return len(self.made[md5])
         path = listing.store_path(md5)
         if (self.project.root / path).is_file():
             return (self.project.root / path).stat().st_size
@@ -81,7 +91,17 @@ class Objects:
             said = self.project.git("cat-file", "-s", f"{revision}:{path}", check=False)
             if said is not None:
                 return int(said)
-        raise StoreError(f"the object {md5} is in no store of the two branches; the branch forgot `git add dvcstore`")
+        blob = self.read(md5)
+        if blob is not None:
+            return len(blob)
+        raise StoreError(f"the object {md5} is in no store of the two branches; {self.remedy}")
+
+    @property
+    def remedy(self) -> str:
+        """How an object that is nowhere comes here."""
+        if listing.is_embedded(self.project):
+            return "the branch forgot `git add dvcstore`"
+        return "run `dvc fetch --all-commits data` first"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +117,7 @@ class Combined:
     entries
         The merged one.
     objects
-        What the store needs besides the objects of both sides: path in the repository -> text.
+        What the store needs besides the objects of both sides: MD5 (``.dir`` for the listing) -> text.
     """
 
     pointer: str
@@ -143,8 +163,7 @@ def pointers(objects: Objects, base: str, ours: str, theirs: str) -> Combined:
     entries = listings(was, mine, other, both)
     text, md5 = listing.dump(entries)
     size = sum(len(made[name].encode()) if name in made else objects.size(name) for name in entries.values())
-    stored = {listing.store_path(name): content for name, content in {**made, md5: text}.items()}
-    return Combined(listing.pointer_text(md5, size, len(entries)), mine, entries, stored)
+    return Combined(listing.pointer_text(md5, size, len(entries)), mine, entries, {**made, md5: text})
 
 
 def listings(
@@ -200,8 +219,28 @@ def write(project: Project, combined: Combined) -> list[str]:
     list of str
         The paths to stage, relative to the project.
     """
-    scratch = project.scratch / "tmp"
-    for path, text in combined.objects.items():
-        jsonio.write_atomic(project.root / path, text, scratch=scratch)
-    jsonio.write_atomic(project.root / listing.POINTER, combined.pointer, scratch=scratch)
-    return [*combined.objects, listing.POINTER]
+    paths = write_objects(project, combined)
+    jsonio.write_atomic(project.root / listing.POINTER, combined.pointer, scratch=project.scratch / "tmp")
+    return [*paths, listing.POINTER]
+
+
+def write_objects(project: Project, combined: Combined) -> list[str]:
+    """Write the objects that the store needs besides those of both sides; with another remote into DVC's cache.
+
+    Returns
+    -------
+    list of str
+        Their paths in the embedded store, relative to the project.
+
+    Raises
+    ------
+    StoreError
+        If a link leads out of the store: a branch can bring one.
+    """
+    embedded = listing.is_embedded(project)
+    for md5, text in combined.objects.items():
+        path = project.root / (listing.store_path(md5) if embedded else listing.cache_path(md5))
+        if embedded and not path.parent.resolve().is_relative_to(project.root.resolve() / listing.STORE):
+            raise StoreError(f"{listing.STORE}/ has a link that leads out of it ({md5[:2]}); remove it")
+        jsonio.write_atomic(path, text, scratch=project.scratch / "tmp")
+    return [listing.store_path(md5) for md5 in combined.objects] if embedded else []

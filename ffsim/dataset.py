@@ -118,13 +118,15 @@ def index(project: Project, names: Iterable[str] | None = None) -> Index:
         The entries that count (default: those of data.dvc).
     """
     found = Index()
-    for name in listing(project) if names is None else names:
+    known = set(listing(project) if names is None else names)
+    for name in known:
         parts = Path(name).parts
         if len(parts) == 3 and parts[0] == "runs" and name.endswith(".json"):
             found.ids[Path(name).stem.casefold()] = Path(name).stem
     for contest in project.contest_names():
         for stem, blob in blobs(project, "runs", contest).items():
-            if stem.casefold() in found.ids or names is None:
+            # Another branch's files may lie about; where there is a listing, it says what is in.
+            if not known or f"runs/{contest}/{stem}.json" in known:
                 found.add(_quick(blob, f"{stem}.json"))
     return found
 

@@ -175,6 +175,11 @@ def store_path(md5: str) -> str:
     return f"{STORE}/files/md5/{md5[:2]}/{md5[2:]}"
 
 
+def cache_path(md5: str) -> str:
+    """Path of an object in DVC's cache, relative to the project."""
+    return f".dvc/cache/files/md5/{md5[:2]}/{md5[2:]}"
+
+
 def is_embedded(project: Project) -> bool:
     """Whether the default remote is dvcstore/, a folder of the repository."""
     config = configparser.ConfigParser()
@@ -205,10 +210,26 @@ def not_stored(project: Project) -> list[str]:
 
 def object_of(project: Project, md5: str, revision: str | None = None) -> bytes | None:
     """The bytes of an object of the embedded store, of DVC's cache or of a revision (HEAD); None if it is nowhere."""
-    for place in (project.root / store_path(md5), project.root / ".dvc/cache/files/md5" / md5[:2] / md5[2:]):
+    for place in (project.root / store_path(md5), project.root / cache_path(md5)):
         if place.is_file():
             return place.read_bytes()
     return project.git_blob(revision or "HEAD", store_path(md5))
+
+
+def not_tracked(project: Project) -> list[str]:
+    """Objects of the embedded store that git does not know, though the data.dvc in its index needs them.
+
+    Returns
+    -------
+    list of str
+        Paths in the repository; empty while data.dvc itself is not staged.
+    """
+    text = pointer(project)
+    if text is None or project.git_blob("", POINTER) != text.encode() or not is_embedded(project):
+        return []
+    said = project.git("ls-files", "-z", "--others", "--", STORE, check=False) or ""
+    needed = {store_path(md5) for md5 in (directory_md5(text), *read(project).values()) if md5}
+    return sorted(needed & set(said.split("\0")))
 
 
 def _out(text: str) -> dict[str, object]:

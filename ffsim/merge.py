@@ -61,6 +61,7 @@ def merge(project: Project, branch: str) -> Merged:
             project.git("add", "--", *combine.write(project, combined))
             _require_objects(project)
             arrivals.require_good(project, combined.before, combined.entries)
+            store.publish(project)
             project.git("commit", "-q", "-m", f"Merge {branch}")
         except BaseException:
             project.git("merge", "--abort", check=False)
@@ -70,26 +71,68 @@ def merge(project: Project, branch: str) -> Merged:
 
 
 def _require_mergeable(project: Project, branch: str) -> None:
-    if project.git("rev-parse", "-q", "--verify", f"{branch}^{{commit}}", check=False) is None:
-        raise StoreError(f"{branch!r} is no branch or revision of this repository; fetch it first")
+    require_revision(project, branch)
     if project.git("merge-base", "--is-ancestor", branch, "HEAD", check=False) is not None:
         raise StoreError(f"{branch} is merged already")
     if project.git("status", "--porcelain", "--untracked-files=no"):
         raise StoreError("there are uncommitted changes; commit them before a merge")
+    found = faults(project, branch)
+    if found:
+        raise StoreError("; ".join(found))
+
+
+def require_revision(project: Project, branch: str) -> None:
+    """Refuse what is no revision with a history of ours.
+
+    Raises
+    ------
+    StoreError
+        With what to do.
+    """
+    if project.git("rev-parse", "-q", "--verify", f"{branch}^{{commit}}", check=False) is None:
+        raise StoreError(f"{branch!r} is no branch or revision of this repository; fetch it first")
+    if not project.git("merge-base", "HEAD", branch, check=False):
+        raise StoreError(f"{branch} has no commit in common with HEAD; in a shallow clone: git fetch --unshallow")
+
+
+def faults(project: Project, branch: str) -> list[str]:
+    """What a branch must not change beside data.dvc, one line each: derived files, and objects that are there.
+
+    Parameters
+    ----------
+    project
+        On the branch that takes the contribution in.
+    branch
+        A branch or another revision.
+    """
+    lines = []
     changed = (project.git("diff", "--name-only", f"HEAD...{branch}", "--", *DERIVED) or "").split()
     if changed:
         names = " ".join(sorted({name.split("/")[0] for name in changed}))
-        raise StoreError(
+        lines.append(
             f"{branch} changes {names}, which are made on main after a merge; on the branch: "
             f"git checkout $(git merge-base HEAD main) -- {names} && git commit -m 'Data only'"
         )
+    raw = project.git("diff", "--raw", "--no-renames", "-z", f"HEAD...{branch}", "--", listing.STORE) or ""
+    facts, paths = raw.split("\0")[:-1:2], raw.split("\0")[1::2]
+    for fact, path in zip(facts, paths, strict=True):
+        _, mode, _, _, status = fact.split()
+        superseded = status == "D" and path.endswith(".dir")
+        if (status != "A" or mode != "100644") and not superseded:
+            lines.append(
+                f"{branch} changes the store itself ({path!r}): objects are only added; on the branch: "
+                f"git checkout $(git merge-base HEAD main) -- {listing.STORE}"
+            )
+            break
+    return lines
 
 
 def _start(project: Project, branch: str) -> None:
     """Begin the merge; a conflict is no failure here, a merge that git refuses to begin is."""
     refusal = "no reason given"
     try:
-        project.git("merge", "--no-commit", "--no-ff", "-q", branch)
+        # The driver is for a plain `git merge`; here data.dvc is merged below, and judged.
+        project.git("-c", "merge.ffsim.driver=false", "merge", "--no-commit", "--no-ff", "-q", branch)
     except ProjectError as error:
         refusal = str(error)
     if project.git("rev-parse", "-q", "--verify", "MERGE_HEAD", check=False) is None:

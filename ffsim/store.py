@@ -113,22 +113,29 @@ def _require_removable(
 
 def _track(project: Project, paths: list[Path], remove: Collection[str], *, first: bool) -> None:
     """`dvc add` and `dvc push` of the paths, in process: starting DVC twice would cost a second."""
+    names = [DATA] if first else [str(path.relative_to(project.root)) for path in paths]
+    with _dvc(project) as repo:
+        if names:
+            repo.add(names)
+        if remove:
+            _unlist(project, repo, remove)
+        if names:
+            repo.push(names)
+        if remove:
+            _publish_listing(project, repo)
+
+
+@contextlib.contextmanager
+def _dvc(project: Project) -> Iterator[Any]:
+    """DVC in process, its words turned into ours."""
     os.environ.setdefault("DVC_NO_ANALYTICS", "1")
     from dvc.repo import Repo
 
-    names = [DATA] if first else [str(path.relative_to(project.root)) for path in paths]
     with _quiet(), contextlib.chdir(project.root):
         repo: Any = None
         try:
             repo = Repo(str(project.root))
-            if names:
-                repo.add(names)
-            if remove:
-                _unlist(project, repo, remove)
-            if names:
-                repo.push(names)
-            if remove:
-                _publish_listing(project, repo)
+            yield repo
         except FfsimError:
             raise
         except Exception as error:  # a remote's driver raises what it likes: ImportError, OSError, its own
@@ -139,6 +146,19 @@ def _track(project: Project, paths: list[Path], remove: Collection[str], *, firs
         finally:
             if repo is not None:
                 repo.close()
+
+
+def publish(project: Project) -> None:
+    """Push what data.dvc names to a remote that is not embedded; with an embedded one there is nothing to do.
+
+    Raises
+    ------
+    StoreError
+        If the remote did not take it.
+    """
+    if not listing.is_embedded(project):
+        with _dvc(project) as repo:
+            _publish_listing(project, repo)
 
 
 def _unlist(project: Project, repo: Any, remove: Collection[str]) -> None:

@@ -93,9 +93,15 @@ def _uploads(project: Project, contest: Contest) -> tuple[list[str], dict[str, l
 
 
 def _store(project: Project) -> list[str]:
-    lost = listing.not_stored(project)
-    fix = f"dvc push data && git add {listing.STORE}"
-    return [f"{len(lost)} files of the dataset are not in {listing.STORE}/ (e.g. {lost[0]}): {fix}"] if lost else []
+    """A clone pulls from the embedded store: what data.dvc names and git does not carry is lost to everybody else."""
+    lost, unknown = listing.not_stored(project), listing.not_tracked(project)
+    problems = []
+    if lost:
+        fix = f"dvc push data && git add {listing.STORE}"
+        problems.append(f"{len(lost)} files of the dataset are not in {listing.STORE}/ (e.g. {lost[0]}): {fix}")
+    if unknown:
+        problems.append(f"{len(unknown)} objects of the dataset are not in git (e.g. {unknown[0]}): ffsim driver stage")
+    return problems
 
 
 def _recipes(project: Project, contest: Contest) -> list[str]:

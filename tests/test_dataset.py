@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
+import subprocess
+from pathlib import Path
 
 import factories
 import pytest
 
-from ffsim import dataset, listing, records
+from ffsim import contribute, dataset, listing, records, store, verdicts
 from ffsim.errors import ProjectError, RecordError
 from ffsim.project import Project
 
@@ -56,8 +59,6 @@ def test_a_partial_dataset_is_refused(dvc_project: Project) -> None:
 
 def test_entries_lost_against_head_are_refused(dvc_project: Project) -> None:
     """What `dvc add data` on a partial clone does: data.dvc itself shrinks without a word."""
-    import subprocess
-
     (dvc_project.data / "recipes/mini/base.yaml").unlink()
     subprocess.run(["dvc", "add", "-q", "data"], cwd=dvc_project.root, check=True)
     assert dataset.missing(dvc_project) == []
@@ -140,6 +141,68 @@ def test_an_entry_that_left_the_listing_is_lost_though_its_file_is_there(dvc_pro
     (dvc_project.root / "data.dvc").write_text(f"outs:\n- md5: {md5}\n  path: data\n")
     with pytest.raises(ProjectError, match="lost 1 entries against HEAD"):
         dataset.require_complete(dvc_project)
+
+
+def _point_to(project: Project, entries: dict[str, str]) -> None:
+    text, md5 = listing.dump(entries)
+    target = project.root / listing.store_path(md5)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text)
+    (project.root / "data.dvc").write_text(listing.pointer_text(md5, None, len(entries)))
+    project.git("add", "-A")
+
+
+def test_entries_that_the_last_commit_lost_are_refused(dvc_project: Project) -> None:
+    """Committed already: HEAD itself is the half."""
+    known = dataset.listing(dvc_project)
+    _point_to(dvc_project, {path: md5 for path, md5 in known.items() if path != "recipes/mini/base.yaml"})
+    dvc_project.git("commit", "-q", "-m", "half")
+    with pytest.raises(ProjectError, match=r"lost 1 entries against HEAD\^1 \(e\.g\. recipes.*git checkout HEAD\^ --"):
+        dataset.require_complete(dvc_project)
+
+
+@pytest.mark.parametrize(("kept", "lost"), [("main", "HEAD^2"), ("other", "HEAD^1")])
+def test_a_merge_that_kept_one_side_only_is_refused(dvc_project: Project, kept: str, lost: str) -> None:
+    """`git merge -X ours`, or a conflict that was solved by taking one side."""
+    known = dataset.listing(dvc_project)
+    md5 = known["recipes/mini/base.yaml"]
+    for branch in ("other", "main"):
+        dvc_project.git("switch", "-q", *(["-c"] if branch == "other" else []), branch)
+        _point_to(dvc_project, {**known, f"recipes/mini/{branch}.yaml": md5})
+        dvc_project.git("commit", "-q", "-m", branch)
+        (dvc_project.data / f"recipes/mini/{branch}.yaml").write_text("contest: mini\nname: base\nknobs: {}\n")
+    dvc_project.git("merge", "-q", "--no-edit", "-X", "ours" if kept == "main" else "theirs", "other")
+    other = dvc_project.git("rev-parse", "--short=12", "other")
+    with pytest.raises(
+        ProjectError, match=rf"against {re.escape(lost)} .*git reset --keep HEAD\^1 && ffsim merge"
+    ) as e:
+        dataset.require_complete(dvc_project)
+    assert str(e.value).endswith(f"ffsim merge {(other or '').strip()}")
+
+
+def test_a_run_that_a_verdict_removes_is_not_lost(dvc_project: Project, tmp_path: Path) -> None:
+    file = factories.write(tmp_path / "a.json", factories.run(dvc_project.contest(), "a", bpb=2.6))
+    contribute.add_runs(dvc_project, [str(file)])
+    dvc_project.git("commit", "-q", "-m", "a")
+    said = verdicts.said(None, "mini", "a", verdicts.event("removed", "tester", "why"))
+    with store.locked(dvc_project):
+        store.add(dvc_project, {verdicts.name_of("mini", "a"): verdicts.text(said)}, remove=["runs/mini/a.json"])
+    dataset.require_complete(dvc_project)
+    dvc_project.git("commit", "-q", "-m", "removed")
+    dataset.require_complete(dvc_project)
+
+
+def test_a_shallow_clone_has_no_parent_to_compare_with(dvc_project: Project, tmp_path: Path) -> None:
+    dvc_project.git("commit", "-q", "--allow-empty", "-m", "more")
+    url = f"file://{dvc_project.root}"
+    subprocess.run(["git", "clone", "-q", "--depth", "1", url, str(tmp_path / "clone")], check=True)
+    subprocess.run(["dvc", "pull", "-q", "data"], cwd=tmp_path / "clone", check=True)
+    dataset.require_complete(Project(tmp_path / "clone"))
+
+
+def test_files_of_another_branch_that_lie_about_are_not_the_dataset(dvc_project: Project) -> None:
+    (dvc_project.data / "runs/mini/stray.json").write_text("{}")
+    assert dataset.index(dvc_project).ids == {}
 
 
 def test_a_pointer_in_conflict_is_one_line(dvc_project: Project) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import factories
 import pytest
 
-from ffsim import contribute, dataset, journal, jsonio, store
+from ffsim import contribute, dataset, journal, jsonio, listing, store
 from ffsim.errors import StoreError
 from ffsim.project import Project
 
@@ -36,7 +36,15 @@ Path.unlink = deadly(Path.unlink)
 Repo.add = deadly(Repo.add)
 Repo.push = deadly(Repo.push)
 Project.git = deadly(Project.git)
-cli.main(sys.argv[1:])
+if sys.argv[1] == "add-run":
+    cli.main(sys.argv[1:])
+else:
+    from ffsim import store, verdicts
+    verdict = verdicts.said(None, "mini", sys.argv[2], verdicts.event("removed", "tester", "why"))
+    project = Project.find()
+    with store.locked(project):
+        files = {verdicts.name_of("mini", sys.argv[2]): verdicts.text(verdict)}
+        store.add(project, files, remove=[f"runs/mini/{sys.argv[2]}.json"])
 print("left", left)
 """
 
@@ -44,6 +52,10 @@ print("left", left)
 def _state(project: Project) -> tuple[dict[str, str], str, list[str]]:
     store_files = sorted(str(p) for p in (project.root / "dvcstore").rglob("*") if p.is_file())
     return dataset.listing(project), project.git("status", "--porcelain") or "", store_files
+
+
+def _run(project: Project, folder: Path, name: str, bpb: float) -> Path:
+    return factories.write(folder / f"{name}.json", factories.run(project.contest(), name, bpb=bpb))
 
 
 def _killed(project: Project, n: int, file: Path) -> subprocess.CompletedProcess[str]:
@@ -79,6 +91,96 @@ def test_killed_at_any_point_nothing_is_torn_and_the_next_command_repairs(
     subprocess.run(["git", "clone", "-q", str(dvc_project.root), str(clone)], check=True)
     subprocess.run(["dvc", "pull", "-q", "data"], cwd=clone, check=True)
     assert (clone / "data/runs/mini/a.json").is_file()
+
+
+@pytest.mark.parametrize("start", [1, 2, 3, 4])
+def test_a_removal_that_is_killed_at_any_point_is_undone_whole(
+    dvc_project: Project, tmp_path: Path, start: int
+) -> None:
+    contribute.add_runs(dvc_project, [str(_run(dvc_project, tmp_path, "a", 2.6))])
+    dvc_project.git("commit", "-q", "-m", "a")
+    before, text = _state(dvc_project), (dvc_project.data / "runs/mini/a.json").read_text()
+    for n in range(start, 200, 4):
+        command = [sys.executable, "-c", KILLER, str(n), "remove", "a"]
+        done = subprocess.run(command, cwd=dvc_project.root, capture_output=True, text=True, check=False)
+        assert done.returncode in {0, 9}, done.stderr
+        with store.locked(dvc_project):
+            pass
+        assert not journal.pending(dvc_project)
+        if "runs/mini/a.json" not in dataset.listing(dvc_project):
+            break
+        assert done.returncode == 9
+        assert _state(dvc_project) == before
+        assert (dvc_project.data / "runs/mini/a.json").read_text() == text
+    assert not (dvc_project.data / "runs/mini/a.json").exists()
+    assert (dvc_project.data / "verdicts/mini/a.json").is_file()
+    assert listing.not_stored(dvc_project) == []
+    said = subprocess.run(
+        ["dvc", "status", "data.dvc"], cwd=dvc_project.root, capture_output=True, text=True, check=True
+    )
+    assert "up to date" in said.stdout
+
+
+def test_a_lock_table_that_dvc_was_killed_in_is_made_anew(
+    dvc_project: Project, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """DVC truncates .dvc/tmp/rwlock before it writes it; then it refuses every command."""
+    (dvc_project.root / ".dvc/tmp/rwlock").write_text('{"write": {"')
+    assert contribute.add_runs(dvc_project, [str(_run(dvc_project, tmp_path, "a", 2.6))]).run_ids == ["a"]
+    assert "table of locks was cut off" in caplog.text
+
+
+def test_temporary_files_that_dvc_left_in_data_are_removed(dvc_project: Project) -> None:
+    """They would become data with the next `dvc add data`."""
+    journal.begin(dvc_project, ["runs/mini/half.json"])
+    left = dvc_project.data / "runs/mini/.90iTaaSnPUTMSrkT52XSLQ.tmp"
+    left.write_text("{")
+    store.repair(dvc_project)
+    assert not left.exists()
+
+
+def test_a_superseded_listing_goes_though_the_process_died_before_it_did(
+    dvc_project: Project, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    contribute.add_runs(dvc_project, [str(_run(dvc_project, tmp_path, "a", 2.6))])
+    old = listing.store_path(listing.directory_md5(listing.pointer(dvc_project) or "") or "")
+    text = (dvc_project.root / old).read_text()
+    contribute.add_runs(dvc_project, [str(_run(dvc_project, tmp_path, "b", 2.7))])
+    (dvc_project.root / old).write_text(text)
+    jsonio.write_atomic(dvc_project.scratch / "journal.json", jsonio.pretty({"superseded": [old]}))
+    store.repair(dvc_project)
+    assert not (dvc_project.root / old).exists()
+    assert "repaired" in caplog.text
+    assert {"runs/mini/a.json", "runs/mini/b.json"} < set(listing.read(dvc_project))
+
+
+def test_an_undo_that_git_does_not_let_happen_is_made_later(
+    dvc_project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed together with its git, which leaves .git/index.lock: nothing may be forgotten."""
+    monkeypatch.setattr(journal, "GIT_WAIT_S", 0.0)
+    before = _state(dvc_project)
+    entry = journal.begin(dvc_project, ["runs/mini/a.json"])
+    journal.end(dvc_project)
+    contribute.add_runs(dvc_project, [str(_run(dvc_project, tmp_path, "a", 2.6))])
+    jsonio.write_atomic(dvc_project.scratch / "journal.json", jsonio.pretty(entry))
+    lock = dvc_project.root / ".git/index.lock"
+    lock.touch()
+    with pytest.raises(StoreError, match=r"not all undone: .*index\.lock.*remove its lock"):
+        store.repair(dvc_project)
+    lock.unlink()
+    store.repair(dvc_project)
+    assert _state(dvc_project) == before
+
+
+@pytest.mark.slow
+def test_kills_at_random_moments_and_many_writers_tear_and_lose_nothing() -> None:
+    root = Path(__file__).parent.parent
+    command = [sys.executable, str(root / "scripts/torture.py"), "--kills", "6", "--writers", "4"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "6 kills" in done.stdout
+    assert "4 of 4 writers added; 0 torn, 0 lost, 0 other faults" in done.stdout
 
 
 def test_any_command_repairs_and_says_so(dvc_project: Project, caplog: pytest.LogCaptureFixture) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ffsim import combine, contribute, dataset, listing, merge, store
+from ffsim import combine, contribute, dataset, listing, merge, store, verdicts
 from ffsim.errors import FfsimError, StoreError
 from ffsim.project import Project
 
@@ -91,7 +91,7 @@ def test_a_branch_that_forgot_its_objects_is_refused_and_the_merge_undone(hub: P
     a.git("commit", "-q", "-m", "forgot")
     a.git("push", "-q", "origin", "a")
     c = _clone(hub, tmp_path / "C")
-    with pytest.raises(StoreError, match="forgot `git add dvcstore`"):
+    with pytest.raises(StoreError, match="git add dvcstore"):
         merge.merge(c, "origin/a")
     assert c.git("status", "--porcelain") == ""
     assert "runs/mini/run-a.json" not in dataset.listing(c)
@@ -200,3 +200,102 @@ def test_nothing_is_added_in_the_middle_of_a_merge(dvc_project: Project) -> None
     dvc_project.git("merge", "--no-commit", "--no-ff", "-q", "other")
     with pytest.raises(StoreError, match="a merge is in the middle"), store.locked(dvc_project):
         pass
+
+
+def _say(project: Project, what: str, by: str, at: str) -> None:
+    event = verdicts.Event(what=what, at_utc=at, by=by)  # type: ignore[arg-type]
+    name = verdicts.name_of("mini", "a")
+    said = verdicts.said(verdicts.of_run(project, "mini", "a"), "mini", "a", event)
+    with store.locked(project):
+        store.add(project, {name: verdicts.text(said)}, replace=True)
+    project.git("commit", "-q", "-m", what)
+
+
+@pytest.mark.parametrize("earlier", [True, False])
+def test_two_branches_that_speak_of_one_run_are_merged_by_time(dvc_project: Project, earlier: bool) -> None:
+    _say(dvc_project, "quarantined", "tester", "2026-11-01T10:00:00Z")
+    dvc_project.git("switch", "-q", "-c", "other")
+    _say(dvc_project, "accepted", "theirs", "2026-11-02T10:00:00Z")
+    dvc_project.git("switch", "-q", "main")
+    subprocess.run(["dvc", "checkout", "-q"], cwd=dvc_project.root, check=True)
+    _say(dvc_project, "removed", "ours", "2026-11-01T20:00:00Z" if earlier else "2026-11-03T10:00:00Z")
+    merge.merge(dvc_project, "other")
+    subprocess.run(["dvc", "checkout", "-q"], cwd=dvc_project.root, check=False)
+    subprocess.run(["dvc", "pull", "-q", "data"], cwd=dvc_project.root, check=True)
+    verdict = verdicts.of_run(dvc_project, "mini", "a")
+    assert verdict is not None
+    order = ["ours", "theirs"] if earlier else ["theirs", "ours"]
+    assert [event.by for event in verdict.events] == ["tester", *order]
+    assert verdict.standing == ("fitted" if earlier else "removed")
+    assert dvc_project.git("status", "--porcelain") == ""
+    assert listing.not_stored(dvc_project) == []
+
+
+def _drop(project: Project, *names: str) -> None:
+    """What `dvc add data` does on a clone that has not pulled, and the commit of it."""
+    left = {path: md5 for path, md5 in dataset.listing(project).items() if path not in names}
+    text, md5 = listing.dump(left)
+    target = project.root / listing.store_path(md5)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text)
+    (project.root / "data.dvc").write_text(listing.pointer_text(md5, None, len(left)))
+    project.git("add", "-A")
+    project.git("commit", "-q", "-m", "dropped")
+
+
+def test_a_branch_that_lost_entries_is_told_what_to_do(dvc_project: Project) -> None:
+    dvc_project.git("switch", "-q", "-c", "other")
+    _drop(dvc_project, "recipes/mini/base.yaml", "recipes/mini/muon.yaml")
+    dvc_project.git("switch", "-q", "main")
+    with pytest.raises(StoreError, match=r"lost 2 entries .*recipes/mini/base\.yaml.*on the branch: git checkout"):
+        merge.merge(dvc_project, "other")
+    assert dvc_project.git("status", "--porcelain") == ""
+
+
+def test_a_branch_that_removes_a_run_with_a_verdict_is_merged(dvc_project: Project, tmp_path: Path) -> None:
+    file = factories.write(tmp_path / "a.json", factories.run(dvc_project.contest(), "a", bpb=2.6))
+    contribute.add_runs(dvc_project, [str(file)])
+    dvc_project.git("commit", "-q", "-m", "a")
+    dvc_project.git("switch", "-q", "-c", "other")
+    said = verdicts.said(None, "mini", "a", verdicts.event("removed", "tester", "why"))
+    with store.locked(dvc_project):
+        store.add(dvc_project, {verdicts.name_of("mini", "a"): verdicts.text(said)}, remove=["runs/mini/a.json"])
+    dvc_project.git("commit", "-q", "-m", "removed")
+    dvc_project.git("switch", "-q", "main")
+    assert merge.merge(dvc_project, "other").removed == ["runs/mini/a.json"]
+
+
+def test_a_listing_that_is_not_what_its_name_says_is_refused(dvc_project: Project) -> None:
+    _branch_with_listing(dvc_project, {"recipes/mini/x.yaml": b"contest: mini\n"})
+    md5 = listing.directory_md5(listing.pointer(dvc_project, "evil") or "") or ""
+    dvc_project.git("switch", "-q", "evil")
+    (dvc_project.root / listing.store_path(md5)).write_text("[]")
+    dvc_project.git("commit", "-q", "-a", "-m", "forged")
+    dvc_project.git("switch", "-q", "main")
+    with pytest.raises(StoreError, match="not what its name says"):
+        merge.merge(dvc_project, "evil")
+
+
+def test_with_another_remote_the_listings_are_fetched_and_the_merged_one_is_pushed(
+    dvc_project: Project, tmp_path: Path
+) -> None:
+    def dvc(project: Project, *words: str) -> None:
+        subprocess.run(["dvc", *words], cwd=project.root, check=True, capture_output=True)
+
+    dvc(dvc_project, "remote", "modify", "store", "url", str(tmp_path / "remote"))
+    dvc(dvc_project, "push", "-q", "data")
+    dvc_project.git("rm", "-r", "-q", "dvcstore")
+    dvc_project.git("commit", "-q", "-a", "-m", "another remote")
+    _contribute(dvc_project, "other", "run-o", push=False)
+    dvc_project.git("switch", "-q", "main")
+    dvc(dvc_project, "checkout", "-q")
+    file = factories.write(tmp_path / "m.json", factories.run(dvc_project.contest(), "run-m", bpb=2.5))
+    assert not contribute.add_runs(dvc_project, [str(file)]).violations
+    dvc_project.git("commit", "-q", "-m", "m")
+    clone = _clone(dvc_project.root, tmp_path / "clone")
+    with pytest.raises(StoreError, match="dvc fetch --all-commits data"):
+        merge.merge(clone, "origin/other")
+    dvc(clone, "fetch", "-q", "--all-commits", "data")
+    assert merge.merge(clone, "origin/other").added == ["runs/mini/run-o.json"]
+    last = _clone(clone.root, tmp_path / "last")
+    assert {path.stem for path in dataset.run_files(last, "mini")} == {"run-o", "run-m"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import factories
 import pytest
 
-from ffsim import contribute, dataset, listing, store, verdicts
+from ffsim import contribute, dataset, journal, listing, store, verdicts
 from ffsim.errors import ProjectError, StoreError
 from ffsim.project import Project
 
@@ -139,6 +139,7 @@ def test_when_a_step_fails_the_run_is_still_there(
     from dvc.repo import Repo
 
     before, text = listing.read(with_run), (with_run.data / RUN).read_text()
+    monkeypatch.setattr(journal, "GIT_WAIT_S", 0.0)
     if broken == "git":
         (with_run.root / ".git/index.lock").touch()
     else:

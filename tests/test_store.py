@@ -11,7 +11,7 @@ from pathlib import Path
 import factories
 import pytest
 
-from ffsim import contribute, dataset, store
+from ffsim import contribute, dataset, journal, store
 from ffsim.errors import ProjectError, StoreError
 from ffsim.project import Project
 
@@ -121,8 +121,11 @@ def test_a_file_of_the_dataset_never_changes(dvc_project: Project) -> None:
         store.add(dvc_project, {"../evil.json": "x"})
 
 
-def test_a_failed_add_leaves_no_object_for_the_next_one_to_commit(dvc_project: Project, tmp_path: Path) -> None:
+def test_a_failed_add_leaves_no_object_for_the_next_one_to_commit(
+    dvc_project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The fault of a stale .git/index.lock: DVC has pushed, git refuses."""
+    monkeypatch.setattr(journal, "GIT_WAIT_S", 0.0)
     lock = dvc_project.root / ".git/index.lock"
     lock.touch()
     before = _tree(dvc_project)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ffsim import store, verdicts
 from ffsim.errors import RecordError
@@ -70,3 +72,53 @@ def test_a_verdict_is_read_where_nothing_is_pulled(dvc_project: Project) -> None
     (dvc_project.data / name).unlink()
     assert verdicts.of_run(dvc_project, *RUN) == verdict
     assert verdicts.of_run(dvc_project, "mini", "run-b") is None
+
+
+TIMES = ["2026-11-01T10:00:00Z", "2026-11-02T10:00:00Z", "2026-11-03T10:00:00Z"]
+EVENTS = st.lists(
+    st.builds(
+        verdicts.Event,
+        what=st.sampled_from(["quarantined", "accepted", "removed"]),
+        at_utc=st.sampled_from(TIMES),
+        by=st.sampled_from(["a", "b"]),
+    ),
+    max_size=4,
+)
+
+
+@given(EVENTS, EVENTS, EVENTS)
+def test_a_union_keeps_every_event_whatever_side_it_is_on(
+    shared: list[verdicts.Event], mine: list[verdicts.Event], theirs: list[verdicts.Event]
+) -> None:
+    a, b = (verdicts.Verdict(contest="mini", run_id="a", events=(*shared, *rest)) for rest in (mine, theirs))
+    both = verdicts.union(a, b)
+    assert both == verdicts.union(b, a)
+    assert set(both.events) == {*a.events, *b.events}
+    assert both.events[: len(shared)] == tuple(shared)
+
+
+@given(EVENTS, EVENTS)
+def test_a_union_is_in_the_order_of_time(mine: list[verdicts.Event], theirs: list[verdicts.Event]) -> None:
+    def by_time(event: verdicts.Event) -> str:
+        return event.at_utc
+
+    a, b = (
+        verdicts.Verdict(contest="mini", run_id="a", events=tuple(sorted(events, key=by_time)))
+        for events in (mine, theirs)
+    )
+    events = verdicts.union(a, b).events
+    assert list(events) == sorted(events, key=by_time)
+
+
+@pytest.mark.parametrize("path", ["runs/a.json", "runs/mini/a.yaml", "uploads/mini/a.json", "runs/mini/x/a.json"])
+def test_only_a_run_has_a_verdict(path: str) -> None:
+    assert verdicts.path_for(path) is None
+
+
+def test_an_entry_is_lost_unless_a_readable_verdict_removes_it() -> None:
+    removed = verdicts.text(verdicts.said(None, *RUN, verdicts.event("removed", "tester"))).encode()
+    name, run = verdicts.name_of(*RUN), "runs/mini/run-a.json"
+    for blob, lost in ((removed, []), (b"{", [run]), (None, [run])):
+        assert verdicts.lost({run: "1"}, {name: "2"}, {"2": blob}.get) == lost
+    assert verdicts.lost({run: "1"}, {}, {}.get) == [run]
+    assert verdicts.lost({"recipes/mini/a.yaml": "1"}, {name: "2"}, {"2": removed}.get) == ["recipes/mini/a.yaml"]

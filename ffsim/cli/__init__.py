@@ -25,6 +25,8 @@ COMMANDS = {
     "import": ("curate", "Add runs that a maintainer vouches for."),
     "audit": ("audit", "Attack the project's own dataset, in memory."),
     "merge": ("merge", "Merge a branch, its dataset entries included."),
+    "review": ("merge", "Say what a branch would bring, and what the guard says of it."),
+    "driver": ("driver", "Let a plain `git merge` merge the dataset."),
     "validate": ("contribute", "Check the whole dataset (a pipeline stage)."),
     "status": ("browse", "What is here, what is predicted, what waits."),
     "runs": ("browse", "List runs: filter, sort, choose columns."),
@@ -39,6 +41,8 @@ COMMANDS = {
     "predict-candidate": ("pipeline", "Predict the candidate's official score (a pipeline stage)."),
     "report": ("pipeline", "Write build/report.md (a pipeline stage)."),
 }
+# What other programs call.
+HIDDEN = {"merge-driver": "driver"}
 
 
 class _Lazy(click.Group):
@@ -48,9 +52,10 @@ class _Lazy(click.Group):
         return list(COMMANDS)
 
     def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
+        if name not in COMMANDS and name not in HIDDEN:
             return None
-        module = importlib.import_module(f"ffsim.cli.{COMMANDS[name][0]}")
+        home = HIDDEN[name] if name in HIDDEN else COMMANDS[name][0]
+        module = importlib.import_module(f"ffsim.cli.{home}")
         command: click.Command = getattr(module, name.replace("-", "_") + "_command")
         return command
 

@@ -13,7 +13,7 @@ from ffsim.cli import output
 @output.contest_option
 @output.json_option
 def audit_command(contest_name: str | None, as_json: bool) -> None:
-    """Attack the project's own dataset in memory: how far could false contributions move its predictions?
+    """Attack the project's own dataset, in memory, to see how far false contributions could move its predictions.
 
     Prints for every attack how many of its runs are held back, and how far the pinned predictions move without
     and with the guard, in SDs of one recipe's scores. Then the dataset's own runs are replayed in the order of
@@ -26,7 +26,7 @@ def audit_command(contest_name: str | None, as_json: bool) -> None:
     project = output.project()
     contest = project.contest(contest_name)
     with output.console(err=True).status("attacking") as status:
-        outcomes, replay = audit.audit(project, contest, lambda name: status.update(name))
+        outcomes, replay = audit.audit(project, contest, status.update)
     if as_json:
         output.emit({"attacks": [dataclasses.asdict(o) for o in outcomes], "replay": dataclasses.asdict(replay)})
         return

@@ -1,8 +1,9 @@
-"""`ffsim merge`."""
+"""`ffsim merge` and `ffsim review`."""
 
 from __future__ import annotations
 
 import dataclasses
+import sys
 
 import click
 
@@ -29,3 +30,27 @@ def merge_command(branch: str, as_json: bool) -> None:
     output.console().print(
         f"merged {branch}: {added} added{removed}, {result.total} in all; next: dvc pull data, dvc repro"
     )
+
+
+@click.command("review")
+@click.argument("branch")
+@click.option("--markdown", is_flag=True, help="Print a block for a comment; nothing in it is formatting.")
+@output.json_option
+def review_command(branch: str, markdown: bool, as_json: bool) -> None:
+    """Say what BRANCH would bring into the dataset, and what the guard says of it; nothing is changed.
+
+    The exit code is 1 if it must not be merged as it is.
+
+    Example: ffsim review origin/my-run
+    """
+    from ffsim import review
+
+    result = review.review(output.project(), branch)
+    if as_json:
+        output.emit(result.as_json())
+    elif markdown:
+        click.echo(result.markdown(), nl=False)
+    else:
+        click.echo("\n".join(result.lines()))
+    if result.problems:
+        sys.exit(1)

@@ -1,0 +1,38 @@
+"""The stage `validate`, and the store that everybody else pulls from."""
+
+from __future__ import annotations
+
+import pytest
+
+from ffsim import listing, validate
+from ffsim.project import Project
+
+
+def test_a_dataset_that_the_store_carries_has_no_problems(dvc_project: Project) -> None:
+    assert validate.run(dvc_project, dvc_project.contest()).problems == []
+
+
+@pytest.mark.parametrize("what", ["file", "listing"])
+def test_an_object_that_the_store_lacks_is_a_problem_with_its_remedy(dvc_project: Project, what: str) -> None:
+    """The cache has it, so nothing fails here; every other clone would."""
+    md5 = listing.read(dvc_project)["recipes/mini/base.yaml"]
+    if what == "listing":
+        md5 = listing.directory_md5(listing.pointer(dvc_project) or "") or ""
+    (dvc_project.root / listing.store_path(md5)).unlink()
+    (problem,) = validate.run(dvc_project, dvc_project.contest()).problems
+    assert "1 files of the dataset are not in dvcstore/" in problem
+    assert problem.endswith("dvc push data && git add dvcstore")
+
+
+def test_an_object_that_git_does_not_know_is_a_problem(dvc_project: Project) -> None:
+    path = listing.store_path(listing.read(dvc_project)["recipes/mini/base.yaml"])
+    dvc_project.git("rm", "-q", "--cached", path)
+    (problem,) = validate.run(dvc_project, dvc_project.contest()).problems
+    assert "1 objects of the dataset are not in git" in problem
+
+
+def test_with_another_remote_the_embedded_store_is_not_asked(dvc_project: Project) -> None:
+    config = dvc_project.root / ".dvc/config"
+    config.write_text(config.read_text().replace("../dvcstore", "../elsewhere"))
+    assert not listing.is_embedded(dvc_project)
+    assert listing.not_stored(dvc_project) == listing.not_tracked(dvc_project) == []
