@@ -166,6 +166,28 @@ def pointers(objects: Objects, base: str, ours: str, theirs: str) -> Combined:
     return Combined(listing.pointer_text(md5, size, len(entries)), mine, entries, {**made, md5: text})
 
 
+def amended(objects: Objects, combined: Combined, files: Mapping[str, str]) -> Combined:
+    """The merge with some files put in its place.
+
+    Parameters
+    ----------
+    objects
+        Where the objects are.
+    combined
+        The merge.
+    files
+        Path below data/ -> text.
+    """
+    made = {hashlib.md5(text.encode(), usedforsecurity=False).hexdigest(): text for text in files.values()}
+    names = {path: hashlib.md5(text.encode(), usedforsecurity=False).hexdigest() for path, text in files.items()}
+    entries = {**combined.entries, **names}
+    text, md5 = listing.dump(entries)
+    kept = {name: content for name, content in combined.objects.items() if not name.endswith(".dir")}
+    known = {**kept, **made}
+    size = sum(len(known[name].encode()) if name in known else objects.size(name) for name in entries.values())
+    return Combined(listing.pointer_text(md5, size, len(entries)), combined.before, entries, {**known, md5: text})
+
+
 def listings(
     base: Mapping[str, str], ours: Mapping[str, str], theirs: Mapping[str, str], resolve: Resolve | None = None
 ) -> dict[str, str]:

@@ -159,12 +159,12 @@ def files_of(project: Project, documents: Sequence[dict[str, Any]], events: dict
     return files
 
 
-def event_of(checks: Sequence[Check], vouch: Event | None = None) -> Event:
+def event_of(checks: Sequence[Check], vouch: Event | None = None, why: str = "") -> Event:
     """What is said of a run that enters with these outcomes."""
     if vouch is not None:
         return msgspec.structs.replace(vouch, checks=tuple(checks))
     what: verdicts.What = "quarantined" if quarantine.quarantined(checks) else "entered"
-    return verdicts.event(what, BY_GUARD, checks=checks)
+    return verdicts.event(what, BY_GUARD, why, checks=checks)
 
 
 def _judge(project: Project, sources: Sequence[Source], vouch: Event | None, *, dry_run: bool = False) -> Added:

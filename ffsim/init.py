@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from ffsim import blueprint, dataset, journal, jsonio, store
+from ffsim import blueprint, dataset, driver, journal, jsonio, store
 from ffsim.blueprint import CONFIG, IGNORE, PARAMS, PIPELINE, Blueprint
 from ffsim.errors import InitError, ProjectError
 from ffsim.project import DATA, Project
@@ -68,7 +68,8 @@ def init(folder: Path, contest: str | None = None, texts: Path | None = None, re
         if not (project.root / dataset.POINTER).is_file():
             store.add(project, plan.entries)
     _write(project, PIPELINE, plan.files[PIPELINE])
-    project.git("add", "--", *(name for name in plan.files if name != PARAMS))
+    driver.install(project)
+    project.git("add", "--", ".gitattributes", *(name for name in plan.files if name != PARAMS))
     _write(project, PARAMS, plan.files[PARAMS])
     project.git("add", "--", PARAMS)
     return plan
@@ -78,7 +79,6 @@ def _repository(project: Project, plan: Blueprint) -> None:
     """The git repository, and what it has to know before the first file is added."""
     if project.git("rev-parse", "--show-toplevel", check=False) is None:
         project.git("init", "-q")
-    # Further settings of the repository, such as a merge driver, go here.
     staged = [*plan.files, dataset.POINTER, dataset.store_path("0" * 32)]
     hidden = project.git("check-ignore", "--", *staged, check=False)
     if hidden:

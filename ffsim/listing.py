@@ -85,15 +85,17 @@ def blobs(project: Project, kind: str, contest: str) -> dict[str, bytes]:
     kind, contest
         As in `Project.folder`.
     """
-    found = {path.stem: path.read_bytes() for path in sorted(project.folder(kind, contest).glob("*.json"))}
     known = read(project)
-    for name in known:
+    if not known:
+        return {path.stem: path.read_bytes() for path in sorted(project.folder(kind, contest).glob("*.json"))}
+    found: dict[str, bytes] = {}
+    for name in sorted(known):
         path = Path(name)
-        if path.parent.as_posix() == f"{kind}/{contest}" and path.suffix == ".json" and path.stem not in found:
+        if path.parent.as_posix() == f"{kind}/{contest}" and path.suffix == ".json":
             blob = content(project, name, known)
             if blob is not None:
                 found[path.stem] = blob
-    return dict(sorted(found.items()))
+    return found
 
 
 def parse(text: str | bytes, name: str) -> dict[str, str]:

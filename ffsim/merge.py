@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ffsim import arrivals, combine, listing, store
+from ffsim import adopt, arrivals, combine, listing, store
 from ffsim.errors import ProjectError, StoreError
 from ffsim.project import DATA, Project
 
@@ -24,15 +24,18 @@ class Merged:
         Entries that it brought, and that it took away.
     total
         Entries afterwards.
+    quarantined
+        Run id -> what the second look found, of the new runs that no model reads until they are accepted.
     """
 
     branch: str
     added: list[str]
     removed: list[str]
     total: int
+    quarantined: dict[str, list[str]]
 
 
-def merge(project: Project, branch: str) -> Merged:
+def merge(project: Project, branch: str, *, trusted: bool = False) -> Merged:
     """Merge a branch into the current one, its dataset entries included, and commit.
 
     Parameters
@@ -41,12 +44,15 @@ def merge(project: Project, branch: str) -> Merged:
         On the branch that takes the contribution in, with nothing uncommitted.
     branch
         A branch or another revision.
+    trusted
+        Whether its author decides here: then its verdicts stand. Else every new run gets one of our own, and a
+        branch that accepts, imports, removes or supersedes runs is refused.
 
     Raises
     ------
     StoreError
-        If the branch carries what is made on main, if both changed one file, or if git finds another
-        conflict; the merge is then undone.
+        If the branch carries what is made on main, if it decides and is not trusted, if both changed one file, or
+        if git finds another conflict; the merge is then undone.
     """
     with store.locked(project):
         _require_mergeable(project, branch)
@@ -57,17 +63,47 @@ def merge(project: Project, branch: str) -> Merged:
             conflicts = set((project.git("diff", "--name-only", "--diff-filter=U") or "").split())
             if conflicts - {listing.POINTER}:
                 raise StoreError(f"conflict in {', '.join(sorted(conflicts - {listing.POINTER}))}: merge these by hand")
-            combined = combine.pointers(combine.Objects(project, ("HEAD", branch)), *texts)
+            objects = combine.Objects(project, ("HEAD", branch))
+            combined = combine.pointers(objects, *texts)
             project.git("add", "--", *combine.write(project, combined))
             _require_objects(project)
             arrivals.require_good(project, combined.before, combined.entries)
+            held: dict[str, list[str]] = {}
+            if not trusted:
+                combined, held = _judged(project, objects, combined, branch)
             store.publish(project)
             project.git("commit", "-q", "-m", f"Merge {branch}")
         except BaseException:
             project.git("merge", "--abort", check=False)
             raise
     before, after = set(combined.before), set(combined.entries)
-    return Merged(branch, sorted(after - before), sorted(before - after), len(after))
+    return Merged(branch, sorted(after - before), sorted(before - after), len(after), held)
+
+
+def _judged(
+    project: Project, objects: combine.Objects, combined: combine.Combined, branch: str
+) -> tuple[combine.Combined, dict[str, list[str]]]:
+    """The merge with our verdict on every new run in it."""
+    decided = adopt.decisions(combined.before, combined.entries, objects.read)
+    if decided:
+        raise StoreError(
+            f"{branch} decides about runs ({'; '.join(decided[:3])}); if it is a maintainer's: ffsim merge --trusted"
+        )
+    files, checks = adopt.judged(project, combined.before, combined.entries, objects.read, branch)
+    if not files:
+        return combined, {}
+    amended = combine.amended(objects, combined, files)
+    # The listing of the step before is superseded.
+    project.git("rm", "-q", "--cached", "--ignore-unmatch", "--", *_listing_paths(combined), check=False)
+    for path in _listing_paths(combined):
+        (project.root / path).unlink(missing_ok=True)
+    project.git("add", "--", *combine.write(project, amended))
+    found = {name: [check.line() for check in said if check.outcome == "found"] for name, said in checks.items()}
+    return amended, {name: lines for name, lines in found.items() if lines}
+
+
+def _listing_paths(combined: combine.Combined) -> list[str]:
+    return [listing.store_path(name) for name in combined.objects if name.endswith(".dir")]
 
 
 def _require_mergeable(project: Project, branch: str) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ffsim import arrivals, combine, listing, merge
+from ffsim import adopt, arrivals, combine, listing, merge
 from ffsim.errors import FfsimError
 from ffsim.project import DATA, Project
 from ffsim.shape import plural
@@ -37,6 +37,8 @@ class Review:
         Files that it changes besides data.dvc and the store; they are listed and not judged.
     problems
         One line each; empty if it can be merged.
+    quarantined
+        What the second look finds; these runs are stored and not fitted until a maintainer accepts them.
     total
         Entries after a merge.
     """
@@ -48,6 +50,7 @@ class Review:
     removed: list[str]
     other: list[str]
     problems: list[str]
+    quarantined: list[str]
     total: int
 
     def lines(self) -> list[str]:
@@ -57,6 +60,7 @@ class Review:
         found = [f"{self.commit[:12]}: {verdict}", f"entries: {counts}, {self.total} after the merge"]
         for word, names in (
             ("problem", self.problems),
+            ("quarantine", self.quarantined),
             ("added", self.added),
             ("changed", self.changed),
             ("removed", self.removed),
@@ -115,8 +119,12 @@ def review(project: Project, branch: str) -> Review:
         problems += arrivals.problems(project, before, after, objects)
     except FfsimError as error:
         problems.append(str(error))
+    held: list[str] = []
     if not problems:
-        problems += _whole(project, after, objects)
+        decided = adopt.decisions(before, after, objects.read)
+        problems += [f"decides about a run, which only a merge with --trusted takes in: {line}" for line in decided]
+        found, held = _whole(project, before, after, objects, branch)
+        problems += found
     inside = {listing.POINTER, listing.STORE}
     names = (project.git("diff", "--name-only", "-z", f"HEAD...{commit}") or "").split("\0")
     return Review(
@@ -127,6 +135,7 @@ def review(project: Project, branch: str) -> Review:
         removed=sorted(set(before) - set(after)),
         other=[name for name in names if name and name.split("/")[0] not in inside],
         problems=problems,
+        quarantined=held,
         total=len(after),
     )
 
@@ -150,8 +159,10 @@ def _not_carried(
     return lines + [f"the object of {DATA}/{path} is not what its name says" for path in forged]
 
 
-def _whole(project: Project, entries: Mapping[str, str], objects: combine.Objects) -> list[str]:
-    """Validate the merged dataset in a folder of its own, with the settings of HEAD's side."""
+def _whole(
+    project: Project, before: Mapping[str, str], entries: Mapping[str, str], objects: combine.Objects, branch: str
+) -> tuple[list[str], list[str]]:
+    """Validate the merged dataset in a folder of its own, with the settings of HEAD's side; (problems, quarantine)."""
     from ffsim import validate
 
     with tempfile.TemporaryDirectory(prefix="ffsim-review-") as folder:
@@ -164,14 +175,17 @@ def _whole(project: Project, entries: Mapping[str, str], objects: combine.Object
         for name, md5 in entries.items():
             blob = objects.read(md5)
             if blob is None:
-                return [f"the object of {DATA}/{name} is in no store; run `dvc pull data`"]
+                return [f"the object of {DATA}/{name} is in no store; run `dvc pull data`"], []
             (scratch.data / name).parent.mkdir(parents=True, exist_ok=True)
             (scratch.data / name).write_bytes(blob)
         try:
-            return [
+            problems = [
                 f"the merged dataset: {problem}"
                 for contest in project.contest_names()
                 for problem in validate.run(scratch, scratch.contest(contest)).problems
             ]
+            _, checks = adopt.judged(scratch, before, entries, objects.read, branch)
         except FfsimError as error:
-            return [f"the merged dataset: {error}"]
+            return [f"the merged dataset: {error}"], []
+    held = [f"{name}: {check.line()}" for name, said in checks.items() for check in said if check.outcome == "found"]
+    return problems, held

@@ -12,7 +12,7 @@ from pathlib import Path
 import factories
 import pytest
 
-from ffsim import contribute, dataset, listing, records, store, verdicts
+from ffsim import contribute, curate, dataset, listing, records
 from ffsim.errors import ProjectError, RecordError
 from ffsim.project import Project
 
@@ -184,9 +184,7 @@ def test_a_run_that_a_verdict_removes_is_not_lost(dvc_project: Project, tmp_path
     file = factories.write(tmp_path / "a.json", factories.run(dvc_project.contest(), "a", bpb=2.6))
     contribute.add_runs(dvc_project, [str(file)])
     dvc_project.git("commit", "-q", "-m", "a")
-    said = verdicts.said(None, "mini", "a", verdicts.event("removed", "tester", "why"))
-    with store.locked(dvc_project):
-        store.add(dvc_project, {verdicts.name_of("mini", "a"): verdicts.text(said)}, remove=["runs/mini/a.json"])
+    curate.remove(dvc_project, "a", "tester", "why")
     dataset.require_complete(dvc_project)
     dvc_project.git("commit", "-q", "-m", "removed")
     dataset.require_complete(dvc_project)

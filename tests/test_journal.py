@@ -36,15 +36,7 @@ Path.unlink = deadly(Path.unlink)
 Repo.add = deadly(Repo.add)
 Repo.push = deadly(Repo.push)
 Project.git = deadly(Project.git)
-if sys.argv[1] == "add-run":
-    cli.main(sys.argv[1:])
-else:
-    from ffsim import store, verdicts
-    verdict = verdicts.said(None, "mini", sys.argv[2], verdicts.event("removed", "tester", "why"))
-    project = Project.find()
-    with store.locked(project):
-        files = {verdicts.name_of("mini", sys.argv[2]): verdicts.text(verdict)}
-        store.add(project, files, remove=[f"runs/mini/{sys.argv[2]}.json"])
+cli.main(sys.argv[1:])
 print("left", left)
 """
 
@@ -101,7 +93,7 @@ def test_a_removal_that_is_killed_at_any_point_is_undone_whole(
     dvc_project.git("commit", "-q", "-m", "a")
     before, text = _state(dvc_project), (dvc_project.data / "runs/mini/a.json").read_text()
     for n in range(start, 200, 4):
-        command = [sys.executable, "-c", KILLER, str(n), "remove", "a"]
+        command = [sys.executable, "-c", KILLER, str(n), "remove", "a", "--by", "tester", "--why", "a test"]
         done = subprocess.run(command, cwd=dvc_project.root, capture_output=True, text=True, check=False)
         assert done.returncode in {0, 9}, done.stderr
         with store.locked(dvc_project):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ffsim import combine, contribute, dataset, listing, merge, store, verdicts
+from ffsim import combine, contribute, curate, dataset, listing, merge, store, verdicts
 from ffsim.errors import FfsimError, StoreError
 from ffsim.project import Project
 
@@ -219,7 +219,7 @@ def test_two_branches_that_speak_of_one_run_are_merged_by_time(dvc_project: Proj
     dvc_project.git("switch", "-q", "main")
     subprocess.run(["dvc", "checkout", "-q"], cwd=dvc_project.root, check=True)
     _say(dvc_project, "removed", "ours", "2026-11-01T20:00:00Z" if earlier else "2026-11-03T10:00:00Z")
-    merge.merge(dvc_project, "other")
+    merge.merge(dvc_project, "other", trusted=True)
     subprocess.run(["dvc", "checkout", "-q"], cwd=dvc_project.root, check=False)
     subprocess.run(["dvc", "pull", "-q", "data"], cwd=dvc_project.root, check=True)
     verdict = verdicts.of_run(dvc_project, "mini", "a")
@@ -257,12 +257,12 @@ def test_a_branch_that_removes_a_run_with_a_verdict_is_merged(dvc_project: Proje
     contribute.add_runs(dvc_project, [str(file)])
     dvc_project.git("commit", "-q", "-m", "a")
     dvc_project.git("switch", "-q", "-c", "other")
-    said = verdicts.said(None, "mini", "a", verdicts.event("removed", "tester", "why"))
-    with store.locked(dvc_project):
-        store.add(dvc_project, {verdicts.name_of("mini", "a"): verdicts.text(said)}, remove=["runs/mini/a.json"])
+    curate.remove(dvc_project, "a", "tester", "why")
     dvc_project.git("commit", "-q", "-m", "removed")
     dvc_project.git("switch", "-q", "main")
-    assert merge.merge(dvc_project, "other").removed == ["runs/mini/a.json"]
+    with pytest.raises(StoreError, match=r"decides about runs \(a: removed by tester\).*--trusted"):
+        merge.merge(dvc_project, "other")
+    assert merge.merge(dvc_project, "other", trusted=True).removed == ["runs/mini/a.json"]
 
 
 def test_a_listing_that_is_not_what_its_name_says_is_refused(dvc_project: Project) -> None:
@@ -296,6 +296,6 @@ def test_with_another_remote_the_listings_are_fetched_and_the_merged_one_is_push
     with pytest.raises(StoreError, match="dvc fetch --all-commits data"):
         merge.merge(clone, "origin/other")
     dvc(clone, "fetch", "-q", "--all-commits", "data")
-    assert merge.merge(clone, "origin/other").added == ["runs/mini/run-o.json"]
+    assert merge.merge(clone, "origin/other").added == ["runs/mini/run-o.json", "verdicts/mini/run-o.json"]
     last = _clone(clone.root, tmp_path / "last")
     assert {path.stem for path in dataset.run_files(last, "mini")} == {"run-o", "run-m"}

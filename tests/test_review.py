@@ -69,7 +69,7 @@ def test_a_good_branch_is_listed_and_nothing_is_changed(branch: Callable[..., Pr
     before, head = _tree(project), project.git("rev-parse", "HEAD")
     result = review.review(project, "other")
     assert result.problems == []
-    assert result.added == ["runs/mini/a.json", "runs/mini/b.json"]
+    assert result.added == [f"{kind}/mini/{name}.json" for kind in ("runs", "verdicts") for name in "ab"]
     assert result.changed == result.removed == result.other == []
     assert _tree(project) == before
     assert project.git("rev-parse", "HEAD") == head
@@ -183,7 +183,7 @@ def test_contributed_words_cannot_leave_the_block(branch: Callable[..., Project]
 
 
 def test_a_long_review_is_cut() -> None:
-    result = review.Review("b", "c" * 40, [f"runs/mini/{'x' * 900}{i}" for i in range(999)], [], [], [], [], 999)
+    result = review.Review("b", "c" * 40, [f"runs/mini/{'x' * 900}{i}" for i in range(999)], [], [], [], [], [], 999)
     assert len(result.markdown()) < 30_000
     assert "and 949 more" in result.markdown()
 
@@ -202,7 +202,7 @@ def test_two_branches_that_speak_of_one_run_are_reviewed_as_one(
         store.add(project, {"verdicts/mini/a.json": verdicts.text(_accepted("c"))})
     project.git("commit", "-q", "-m", "ours")
     result = review.review(project, "other")
-    assert result.problems == []
+    assert result.problems == ["decides about a run, which only a merge with --trusted takes in: a: accepted by b"]
     assert result.changed == ["verdicts/mini/a.json"]
 
 

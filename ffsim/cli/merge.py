@@ -13,18 +13,25 @@ from ffsim.shape import plural
 
 @click.command("merge")
 @click.argument("branch")
+@click.option("--trusted", is_flag=True, help="A maintainer's branch: its verdicts and decisions stand.")
 @output.json_option
-def merge_command(branch: str, as_json: bool) -> None:
+def merge_command(branch: str, trusted: bool, as_json: bool) -> None:
     """Merge BRANCH into the current one, its dataset entries included; nothing needs to be pulled.
+
+    Every new run passes the guard again, the second look included: what BRANCH says of its own runs does not
+    count, and a branch that accepts or removes runs is refused, unless it is --trusted.
 
     Example: ffsim merge origin/my-run
     """
     from ffsim import merge
 
-    result = merge.merge(output.project(), branch)
+    result = merge.merge(output.project(), branch, trusted=trusted)
     if as_json:
         output.emit(dataclasses.asdict(result))
         return
+    for run_id, lines in result.quarantined.items():
+        for line in lines:
+            output.console().print(f"{run_id}: quarantine: {line}")
     removed = f", {len(result.removed)} removed" if result.removed else ""
     added = plural(len(result.added), "file")
     output.console().print(
