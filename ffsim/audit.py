@@ -107,7 +107,7 @@ def audit(
     outcomes = []
     for attack in attacks.all_of(contest, known, pins, limits):
         progress(attack.name)
-        outcomes.append(_try(contest, known, stored, attack, pins, limits))
+        outcomes.append(attempt(contest, known, stored, attack, pins, limits))
     progress("the dataset's own runs in time order")
     return outcomes, replay(contest, known, pins, limits)
 
@@ -127,9 +127,10 @@ def replay(contest: Contest, known: Evidence, pins: Sequence[Pin], limits: Guard
     return Replay(len(runs), asked, tuple(held))
 
 
-def _try(
+def attempt(
     contest: Contest, known: Evidence, stored: Sequence[Run], attack: Attack, pins: Sequence[Pin], limits: Guard
 ) -> Outcome:
+    """What an attack does to pinned predictions, without and with the guard."""
     unguarded = dataclasses.replace(known, runs=[*known.runs, *attack.runs], trust=EQUAL)
     at_once = quarantine.weigh(contest, known, stored, attack.runs, pins, limits)
     entered = [run for run in attack.runs if not quarantine.quarantined(at_once[run.run_id])]

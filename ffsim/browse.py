@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ffsim import dataset, jobs, records, report
+from ffsim import dataset, jobs, records, report, verdicts
 from ffsim.errors import RecordError
 from ffsim.project import Project
 
@@ -34,6 +34,8 @@ class ContestStatus:
         Which.
     runs, uploads, waiting
         Records on disk; `waiting` names the uploads without a score.
+    quarantined
+        Runs that no model reads until they are accepted.
     missing
         Entries of data.dvc that are not on disk.
     candidate
@@ -49,6 +51,7 @@ class ContestStatus:
     runs: int
     uploads: int
     waiting: list[str]
+    quarantined: list[str]
     missing: int
     candidate: dict[str, Any]
     best: tuple[str, float] | None
@@ -62,6 +65,7 @@ def status(project: Project) -> tuple[list[ContestStatus], list[str]]:
     found = []
     for name in project.contest_names():
         uploads = dataset.load_uploads(project, name)
+        said = verdicts.on_disk(project, name)
         scored = [(u.name, u.official.bpb) for u in uploads if u.official.bpb is not None]
         evaluation = report.read(project, name, "evaluation")
         quality = (evaluation.get("quality") or {}).get("leave_one_recipe_out") or {}
@@ -72,6 +76,7 @@ def status(project: Project) -> tuple[list[ContestStatus], list[str]]:
                 runs=len(dataset.run_files(project, name)),
                 uploads=len(uploads),
                 waiting=[upload.name for upload in uploads if upload.official.bpb is None],
+                quarantined=[run for run, verdict in said.items() if verdict.standing == "quarantined"],
                 missing=len(missing),
                 candidate=report.read(project, name, "candidate"),
                 best=min(scored, key=lambda pair: pair[1]) if scored else None,

@@ -138,7 +138,7 @@ def second_look(
             found |= quarantine.unverified(new, reason)
             continue
         gone = {*without, *(run.run_id for run in new)}
-        known = evidence.load(project, contest, gone)
+        known = evidence.stored(project, contest, gone)
         stored = [run for run in dataset.stored_runs(project, name) if run.run_id not in gone]
         pins = quarantine.pins(project, contest, known, {run.run_id: run.knobs for run in stored})
         try:

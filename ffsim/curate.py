@@ -158,17 +158,18 @@ def amend(
         successor = document.get("run_id")
         if successor == old.run_id:
             successor = document["run_id"] = _free_id(project, old.run_id)
+        replaced = _lineage(project, old)
         judged = guard.judge(
             project,
             [Source(str(successor), jsonio.pretty(document).encode())],
-            dataset.index(project).without(old.run_id),
+            dataset.index(project).without(replaced),
             refuse_official=True,
         )
         if judged.violations:
             return Amended(old.run_id, str(successor), judged.violations, [], "removed")
         new = judged.runs[0]
         _require_same_artifact(project, old, new)
-        checks = contribute.second_look(project, [new], without=[old.run_id])[new["run_id"]]
+        checks = contribute.second_look(project, [new], without=list(replaced))[new["run_id"]]
         files = contribute.files_of(project, [new], {new["run_id"]: contribute.event_of(checks)})
         files[verdicts.name_of(old.contest, old.run_id)] = verdicts.text(
             verdicts.said(verdict, old.contest, old.run_id, msgspec.structs.replace(event, successor=new["run_id"]))
@@ -237,6 +238,16 @@ def _corrected(project: Project, old: Run, source: Source | None, changes: Seque
         version = str(document["trainer_version"])
         document["artifact_sha256"] = recipes.artifact_of(contest.name, document["knobs"], version)
     return document
+
+
+def _lineage(project: Project, run: Run) -> set[str]:
+    """The run and every earlier record that it took the place of: it may have their content."""
+    said = verdicts.of_contest(project, run.contest)
+    followed = {name: v.events[-1].successor for name, v in said.items() if v.standing == "superseded"}
+    found = {run.run_id}
+    while more := {name for name, successor in followed.items() if successor in found} - found:
+        found |= more
+    return found
 
 
 def _value(text: str) -> Any:

@@ -45,8 +45,21 @@ class Evidence:
     vouched: frozenset[str] = frozenset()
 
 
-def load(project: Project, contest: Contest, without: Collection[str] = ()) -> Evidence:
-    """The evidence of a contest, read wherever it is: on disk, or in the store of a clone that has not pulled.
+def load(project: Project, contest: Contest) -> Evidence:
+    """The evidence of a contest as it lies on disk: what the stages of the pipeline read.
+
+    Raises
+    ------
+    RecordError
+        If a file of the dataset is damaged.
+    """
+    said = verdicts.on_disk(project, contest.name)
+    runs, uploads = dataset.load_runs(project, contest.name), dataset.load_uploads(project, contest.name)
+    return _counted(project, contest, said, runs, uploads)
+
+
+def stored(project: Project, contest: Contest, without: Collection[str] = ()) -> Evidence:
+    """The evidence of a contest as data.dvc lists it, also on a clone that has not pulled: what the guard asks.
 
     Parameters
     ----------
@@ -54,18 +67,18 @@ def load(project: Project, contest: Contest, without: Collection[str] = ()) -> E
         Whose.
     without
         Runs that do not count.
-
-    Raises
-    ------
-    RecordError
-        If a file of the dataset is damaged.
     """
     said = verdicts.of_contest(project, contest.name)
-    uploads = [_followed(upload, said) for upload in dataset.stored_uploads(project, contest.name)]
-    stored = [run for run in dataset.stored_runs(project, contest.name) if run.run_id not in without]
-    runs = verdicts.fitted(stored, said)
+    runs = [run for run in dataset.stored_runs(project, contest.name) if run.run_id not in without]
+    return _counted(project, contest, said, runs, dataset.stored_uploads(project, contest.name))
+
+
+def _counted(
+    project: Project, contest: Contest, said: dict[str, Verdict], runs: list[Run], uploads: list[Upload]
+) -> Evidence:
     vouched = frozenset(run_id for run_id, verdict in said.items() if verdict.accepted)
-    return weigh(contest, runs, uploads, vouched, project.params().guard)
+    followed = [_followed(upload, said) for upload in uploads]
+    return weigh(contest, verdicts.fitted(runs, said), followed, vouched, project.params().guard)
 
 
 def weigh(contest: Contest, runs: list[Run], uploads: list[Upload], vouched: frozenset[str], limits: Guard) -> Evidence:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from ffsim import recipe as recipes
@@ -32,9 +32,9 @@ class Index:
         self.ids[str(run["run_id"]).casefold()] = str(run["run_id"])
         self.contents[records.content_hash(dict(run))] = str(run["run_id"])
 
-    def without(self, run_id: str) -> Index:
-        """The index as if the content of a run were not known; its id stays taken."""
-        return Index(dict(self.ids), {key: value for key, value in self.contents.items() if value != run_id})
+    def without(self, run_ids: Collection[str]) -> Index:
+        """The index as if the contents of some runs were not known; their ids stay taken."""
+        return Index(dict(self.ids), {key: value for key, value in self.contents.items() if value not in run_ids})
 
 
 Finding = tuple[str, Any, str, str, str]  # field, value, rule, message, fix

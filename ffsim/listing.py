@@ -71,12 +71,19 @@ def content(project: Project, name: str, known: Mapping[str, str] | None = None)
     md5 = (read(project) if known is None else known).get(name)
     if md5 is None:
         return None
+    # The file on disk may be another revision's: it counts where it is what the listing says.
     path = project.data / name
-    return path.read_bytes() if path.is_file() else object_of(project, md5)
+    if not (project.root / store_path(md5)).is_file() and path.is_file():
+        blob = path.read_bytes()
+        if hashlib.md5(blob, usedforsecurity=False).hexdigest() == md5:
+            return blob
+    return object_of(project, md5)
 
 
 def blobs(project: Project, kind: str, contest: str) -> dict[str, bytes]:
-    """The ``*.json`` of a contest by file name without its ending, wherever they are: on disk, else in the store.
+    """The ``*.json`` of a contest that data.dvc lists, by file name without its ending: from disk, or the store.
+
+    Where there is no data.dvc, those that are on disk.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ class Check(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     def line(self) -> str:
         """The check in one line."""
-        remedy = f": {self.fix}" if self.fix else ""
+        remedy = f"; {self.fix}" if self.fix and self.outcome == "found" else ""
         return f"{self.rule}: {self.message or self.outcome}{remedy}"
 
 
@@ -105,8 +105,20 @@ def of_run(project: Project, contest: str, run_id: str) -> Verdict | None:
     return None if blob is None else read(blob, name)
 
 
+def on_disk(project: Project, contest: str) -> dict[str, Verdict]:
+    """Run id -> verdict, of every verdict of a contest that is on disk.
+
+    Raises
+    ------
+    RecordError
+        If a file is no verdict on the run it is named after.
+    """
+    files = sorted(project.folder("verdicts", contest).glob("*.json"))
+    return {path.stem: read(path.read_bytes(), name_of(contest, path.stem)) for path in files}
+
+
 def of_contest(project: Project, contest: str) -> dict[str, Verdict]:
-    """Run id -> verdict, of every verdict of a contest, wherever it is.
+    """Run id -> verdict, of every verdict of a contest that data.dvc lists, wherever it is.
 
     Raises
     ------

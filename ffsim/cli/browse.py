@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ffsim import browse, dataset, jobs, records
+from ffsim import browse, dataset, jobs, records, verdicts
 from ffsim.cli import output
 from ffsim.errors import RecordError
 from ffsim.shape import plural
@@ -44,6 +44,8 @@ def status_command(as_json: bool) -> None:
             printer.print(f"  best upload: {status.best[0]} {status.best[1]:.4f} bpb")
         for recipe, value in status.candidate.items():
             printer.print(f"  candidate {recipe}: {_prediction(value)}")
+        for name in status.quarantined:
+            printer.print(f"  in quarantine: {name} (ffsim show {name}; then accept, amend or remove it)")
         for name in status.waiting:
             printer.print(f"  waits for its official score: {name}")
     if unlisted:
@@ -69,7 +71,8 @@ def runs_command(
 ) -> None:
     """List the runs of a contest. A field is a dotted path such as knobs.lr, or its end where that is unique.
 
-    `bpb` is the score on the text that counts for the run: the rehearsal text, or the organiser's.
+    `bpb` is the score on the text that counts for the run: the rehearsal text, or the organiser's. `standing` is
+    fitted, quarantined or superseded.
 
     Example: ffsim runs --where kind=rehearsal --where "lr<0.01" --sort bpb
     """
@@ -77,7 +80,9 @@ def runs_command(
     contest = project.contest(contest_name)
     output.hint_missing(project)
     rows = [dataset.flat(run) for run in dataset.load_runs(project, contest.name)]
+    said = verdicts.on_disk(project, contest.name)
     for row in rows:
+        row["standing"] = said[row["run_id"]].standing if row["run_id"] in said else "fitted"
         text = contest.text("official" if row["kind"] == "official" else "rehearsal")
         row["bpb"] = row.get(f"scores.{text}.bpb")
     chosen = browse.select(rows, where, sort)[:limit]
@@ -95,7 +100,7 @@ def runs_command(
 @click.argument("run", metavar="RUN")
 @output.json_option
 def show_command(run: str, as_json: bool) -> None:
-    """Everything about one run (of the dataset, of runs/, or rehearsed) or one upload.
+    """Everything about one run (of the dataset, of runs/, or rehearsed) or one upload, and what was said of it.
 
     Example: ffsim show muon-s1o1-20261130T183000-1f2e
     """
@@ -108,14 +113,24 @@ def show_command(run: str, as_json: bool) -> None:
         if upload is None:
             raise
         record, path = upload, project.folder("uploads", upload.contest) / f"{run}.json"
+    verdict = verdicts.of_run(project, record.contest, record.run_id) if isinstance(record, records.Run) else None
     if as_json:
-        output.emit(records.as_json(record))
+        said = {} if verdict is None else {"verdict": verdicts.as_json(verdict)}
+        output.emit({**records.as_json(record), **said})
         return
     flat = dataset.flat(record)
     output.table(str(path.relative_to(project.root)), ("field", "value"), [(k, _value(v)) for k, v in flat.items()])
     if isinstance(record, records.Run) and record.curves.loss:
         values = [value for _, _, value in record.curves.loss]
         output.console().print(f"loss  {_spark(values)}  {values[0]:.3f} -> {values[-1]:.3f} nats")
+    if verdict is not None:
+        output.console().print(f"{verdict.standing}")
+        for event in verdict.events:
+            why = f": {event.why}" if event.why else ""
+            output.console().print(f"  {event.at_utc} {event.what} by {output.cell(event.by)}{output.cell(why)}")
+            for check in event.checks:
+                if check.outcome != "passed":
+                    output.console().print(f"    {check.outcome}  {output.cell(check.line())}")
 
 
 def _prediction(value: dict[str, Any]) -> str:
