@@ -42,7 +42,7 @@ class Contributor:
     agreement
         Weight of one of the other runs before the cap, 0 to 1; None where the reference is too small to tell.
     weight
-        Weight of all the other runs together in a fit.
+        Weight of all runs together in a fit.
     """
 
     name: str
@@ -94,7 +94,8 @@ def learn(
             total = min(agreement * len(others), limits.share * len(reference))
             weights |= {run.run_id: total / len(others) for run in others}
             outsiders |= {run.run_id: name for run in others}
-        found.append(Contributor(name, len(members), len(members) - len(others), mean_z, agreement, total))
+        vouched_runs = len(members) - len(others)
+        found.append(Contributor(name, len(members), vouched_runs, mean_z, agreement, vouched_runs + total))
     return Trust(weights, outsiders), found
 
 

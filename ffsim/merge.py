@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 
-from ffsim import adopt, arrivals, combine, listing, store
+from ffsim import adopt, arrivals, combine, dataset, listing, store
 from ffsim.errors import ProjectError, StoreError
 from ffsim.project import DATA, Project
 
+log = logging.getLogger("ffsim")
 # What follows from the dataset is made again on main after a merge; a branch that carries it conflicts.
 DERIVED = ("dvc.lock", "metrics", "rehearsed")
 
@@ -26,6 +28,8 @@ class Merged:
         Entries afterwards.
     quarantined
         Run id -> what the second look found, of the new runs that no model reads until they are accepted.
+    pulled
+        Whether data/ is as the merge says: where it was all there before, it is brought up to date.
     """
 
     branch: str
@@ -33,6 +37,7 @@ class Merged:
     removed: list[str]
     total: int
     quarantined: dict[str, list[str]]
+    pulled: bool
 
 
 def merge(project: Project, branch: str, *, trusted: bool = False) -> Merged:
@@ -56,6 +61,7 @@ def merge(project: Project, branch: str, *, trusted: bool = False) -> Merged:
     """
     with store.locked(project):
         _require_mergeable(project, branch)
+        here = not dataset.missing(project)
         base = (project.git("merge-base", "HEAD", branch) or "").strip()
         texts = (listing.pointer(project, revision) or "" for revision in (base, "HEAD", branch))
         try:
@@ -76,8 +82,19 @@ def merge(project: Project, branch: str, *, trusted: bool = False) -> Merged:
         except BaseException:
             project.git("merge", "--abort", check=False)
             raise
+        pulled = here and _pulled(project)
     before, after = set(combined.before), set(combined.entries)
-    return Merged(branch, sorted(after - before), sorted(before - after), len(after), held)
+    return Merged(branch, sorted(after - before), sorted(before - after), len(after), held, pulled)
+
+
+def _pulled(project: Project) -> bool:
+    """A file of before the merge on disk would be taken for a change made after it."""
+    try:
+        store.pull(project)
+    except StoreError as error:
+        log.warning("merged, and data/ is as before: %s", error)
+        return False
+    return True
 
 
 def _judged(

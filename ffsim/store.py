@@ -125,6 +125,18 @@ def _track(project: Project, paths: list[Path], remove: Collection[str], *, firs
             _publish_listing(project, repo)
 
 
+def pull(project: Project) -> None:
+    """Put data/ as data.dvc lists it. The caller holds the lock.
+
+    Raises
+    ------
+    StoreError
+        If DVC refuses, e.g. because a file there was changed by hand.
+    """
+    with _dvc(project) as repo:
+        repo.pull([DATA])
+
+
 @contextlib.contextmanager
 def _dvc(project: Project) -> Iterator[Any]:
     """DVC in process, its words turned into ours."""

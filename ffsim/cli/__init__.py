@@ -24,6 +24,7 @@ COMMANDS = {
     "remove": ("curate", "Take a run out of the dataset, with a reason."),
     "import": ("curate", "Add runs that a maintainer vouches for."),
     "audit": ("audit", "Attack the project's own dataset, in memory."),
+    "trust": ("audit", "How far contributors agree, and what their runs weigh."),
     "merge": ("merge", "Merge a branch, its dataset entries included."),
     "review": ("merge", "Say what a branch would bring, and what the guard says of it."),
     "driver": ("driver", "Let a plain `git merge` merge the dataset."),

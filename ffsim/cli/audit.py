@@ -1,4 +1,4 @@
-"""`ffsim audit`."""
+"""`ffsim audit` and `ffsim trust`."""
 
 from __future__ import annotations
 
@@ -32,3 +32,28 @@ def audit_command(contest_name: str | None, as_json: bool) -> None:
         return
     output.table("", audit.COLUMNS, audit.rows(outcomes))
     output.console().print(replay.line())
+
+
+@click.command("trust")
+@output.contest_option
+@output.json_option
+def trust_command(contest_name: str | None, as_json: bool) -> None:
+    """How far each contributor's runs agree with the reference, and what they weigh in a fit.
+
+    The reference are the runs of the maintainers of params.yaml and those that a maintainer accepted. `mean z` far
+    from 0 is an error that all runs of a contributor share; `agreement` is the weight of one of the other runs
+    before the cap; `weight` is that of all of them together.
+
+    Example: ffsim trust
+    """
+    from ffsim import evidence
+
+    project = output.project()
+    contest = project.contest(contest_name)
+    found = sorted(evidence.stored(project, contest).contributors, key=lambda one: -one.runs)
+    if as_json:
+        output.emit([dataclasses.asdict(one) for one in found])
+        return
+    columns = ("contributor", "runs", "reference", "mean z", "agreement", "weight")
+    rows = [(c.name, c.runs, c.vouched, c.mean_z, c.agreement, c.weight) for c in found]
+    output.table("", columns, rows)

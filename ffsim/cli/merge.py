@@ -35,7 +35,8 @@ def merge_command(branch: str, trusted: bool, as_json: bool) -> None:
     removed = f", {len(result.removed)} removed" if result.removed else ""
     added = plural(len(result.added), "file")
     output.console().print(
-        f"merged {branch}: {added} added{removed}, {result.total} in all; next: dvc pull data, dvc repro"
+        f"merged {branch}: {added} added{removed}, {result.total} in all; "
+        f"next: {'' if result.pulled else 'dvc pull data, '}dvc repro"
     )
 
 
