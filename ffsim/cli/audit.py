@@ -27,15 +27,21 @@ def audit_command(contest_name: str | None, markdown: bool, as_json: bool) -> No
     project = output.project()
     contest = project.contest(contest_name)
     with output.console(err=True).status("attacking") as status:
-        outcomes, replay = audit.audit(project, contest, status.update)
+        outcomes, replays = audit.audit(project, contest, status.update)
     if as_json:
-        output.emit({"attacks": [dataclasses.asdict(o) for o in outcomes], "replay": dataclasses.asdict(replay)})
+        output.emit(
+            {
+                "attacks": [dataclasses.asdict(o) for o in outcomes],
+                "replays": [dataclasses.asdict(replay) for replay in replays],
+            }
+        )
         return
     if markdown:
         output.markdown(audit.COLUMNS, audit.rows(outcomes))
     else:
         output.table("", audit.COLUMNS, audit.rows(outcomes))
-    output.console().print(replay.line())
+    for replay in replays:
+        output.console().print(replay.line())
 
 
 @click.command("trust")

@@ -112,13 +112,13 @@ def _stacked(printer: Console, title: str, columns: Sequence[str], rows: Sequenc
                 printer.print(f"  {name:<{width}}  {value}")
 
 
-def hint_missing(project: Project, so: str = "") -> None:
+def hint_missing(project: Project) -> None:
     """Say on standard error that the dataset, or a part of it, is not here."""
     from ffsim import dataset
 
     lost = dataset.missing(project)
     if lost:
-        console(err=True).print(f"{len(lost)} files of the dataset are not here: run `dvc pull data`{so}")
+        console(err=True).print(f"{len(lost)} files of the dataset are not here: run `dvc pull data`")
 
 
 def cell(value: Any) -> str:
