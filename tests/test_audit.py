@@ -21,13 +21,13 @@ LIMITS = Guard(maintainers=("tester",))
 
 @pytest.fixture(scope="module")
 def tried(mini: Contest) -> tuple[list[Outcome], list[audit.Replay]]:
-    """All attacks on a made-up campaign; the floods are smaller than in the real audit."""
+    """All attacks on a made-up campaign; the floods are a tenth than in the real audit."""
     runs = factories.campaign(mini, 60)
     known = evidence.weigh(mini, runs, [], frozenset(), LIMITS)
     first = runs[0]
     pins = [Pin("muon", first.recipe.hash, dict(first.knobs))]
     made = [
-        attacks.Attack(attack.name, attack.runs[:40], attack.honest)
+        attacks.Attack(attack.name, attack.runs[:20], attack.honest)
         for attack in attacks.all_of(mini, known, pins, LIMITS)
     ]
     outcomes = [audit.attempt(mini, known, runs, attack, pins, LIMITS) for attack in made]
