@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from ffsim import contribute, guard, verdicts
 from ffsim.guard import Source
-from ffsim.project import Project
+from ffsim.project import DATA, Project
 from ffsim.verdicts import Check, Event, Verdict
 
 DECISIONS = {"accepted", "imported", "removed", "superseded"}
@@ -19,7 +19,10 @@ Read = Callable[[str], bytes | None]
 
 
 def decisions(before: Mapping[str, str], after: Mapping[str, str], read: Read) -> list[str]:
-    """The decisions that a branch brings, as `run: accepted by somebody`: also every word on a run that is here.
+    """What a branch brings that its author may not decide alone, one line each, as `run: accepted by somebody`.
+
+    That is a decision about a run, any word on a run that is here or that nobody has, an official score or run, and
+    another content of a file that is here.
 
     Parameters
     ----------
@@ -28,11 +31,19 @@ def decisions(before: Mapping[str, str], after: Mapping[str, str], read: Read) -
     read
         MD5 -> bytes of an object.
     """
-    found = []
+    found: list[str] = []
     for path, md5 in sorted(after.items()):
-        verdict = None if before.get(path) == md5 else _verdict(path, read(md5))
-        if verdict is None:
+        if before.get(path) == md5:
             continue
+        blob = read(md5)
+        verdict = _verdict(path, blob)
+        if verdict is None:
+            found += _organisers(path, blob)
+            if path in before:
+                found.append(f"{DATA}/{path}: changed")
+            continue
+        if _run_of(path) not in after and verdict.standing != "removed":
+            found.append(f"{verdict.run_id}: a verdict on a run that is not in the dataset")
         ours = _verdict(path, read(before[path])) if path in before else None
         known = set(ours.events) if ours is not None else set()
         found += [
@@ -76,6 +87,17 @@ def judged(
         # What the branch says of its own run is dropped: nothing that we say later may be ordered before it.
         files[verdicts.name_of(contest, run_id)] = verdicts.text(verdicts.said(None, contest, run_id, event))
     return files, checks
+
+
+def _organisers(path: str, blob: bytes | None) -> list[str]:
+    """What only the organiser can say: an official score, an official run."""
+    if blob is None or not path.endswith(".json") or path.split("/", maxsplit=1)[0] not in {"runs", "uploads"}:
+        return []
+    document = guard.parse(Source(path, blob))
+    if path.startswith("runs/"):
+        return [f"{document['run_id']}: an official run"] if document["kind"] == "official" else []
+    score = document["official"]["bpb"]
+    return [] if score is None else [f"{document['name']}: official score {score:.6g}"]
 
 
 def _handle(contributor: str, maintainers: set[str]) -> Check:

@@ -51,16 +51,17 @@ def merge(project: Project, branch: str, *, trusted: bool = False) -> Merged:
         A branch or another revision.
     trusted
         Whether its author decides here: then its verdicts stand. Else every new run gets one of our own, and a
-        branch that accepts, imports, removes or supersedes runs is refused.
+        branch is refused that accepts, imports, removes or supersedes runs, brings official scores, changes files of
+        the dataset, or changes anything beside it: settings and contracts judge what arrives.
 
     Raises
     ------
     StoreError
-        If the branch carries what is made on main, if it decides and is not trusted, if both changed one file, or
-        if git finds another conflict; the merge is then undone.
+        If the branch carries what is made on main, if it decides or changes settings and is not trusted, if both
+        changed one file, or if git finds another conflict; the merge is then undone.
     """
     with store.locked(project):
-        _require_mergeable(project, branch)
+        _require_mergeable(project, branch, trusted=trusted)
         here = not dataset.missing(project)
         base = (project.git("merge-base", "HEAD", branch) or "").strip()
         texts = (listing.pointer(project, revision) or "" for revision in (base, "HEAD", branch))
@@ -104,7 +105,8 @@ def _judged(
     decided = adopt.decisions(combined.before, combined.entries, objects.read)
     if decided:
         raise StoreError(
-            f"{branch} decides about runs ({'; '.join(decided[:3])}); if it is a maintainer's: ffsim merge --trusted"
+            f"{branch} decides about runs or scores ({'; '.join(decided[:3])}); if it is a maintainer's: "
+            "ffsim merge --trusted"
         )
     files, checks = adopt.judged(project, combined.before, combined.entries, objects.read, branch)
     if not files:
@@ -123,7 +125,7 @@ def _listing_paths(combined: combine.Combined) -> list[str]:
     return [listing.store_path(name) for name in combined.objects if name.endswith(".dir")]
 
 
-def _require_mergeable(project: Project, branch: str) -> None:
+def _require_mergeable(project: Project, branch: str, *, trusted: bool) -> None:
     require_revision(project, branch)
     if project.git("merge-base", "--is-ancestor", branch, "HEAD", check=False) is not None:
         raise StoreError(f"{branch} is merged already")
@@ -132,6 +134,12 @@ def _require_mergeable(project: Project, branch: str) -> None:
     found = faults(project, branch)
     if found:
         raise StoreError("; ".join(found))
+    beside = [] if trusted else others(project, branch)
+    if beside:
+        raise StoreError(
+            f"{branch} changes {', '.join(beside[:5])} besides the dataset; look at it (git diff HEAD...{branch}), and "
+            "if it shall come in: ffsim merge --trusted"
+        )
 
 
 def require_revision(project: Project, branch: str) -> None:
@@ -146,6 +154,12 @@ def require_revision(project: Project, branch: str) -> None:
         raise StoreError(f"{branch!r} is no branch or revision of this repository; fetch it first")
     if not project.git("merge-base", "HEAD", branch, check=False):
         raise StoreError(f"{branch} has no commit in common with HEAD; in a shallow clone: git fetch --unshallow")
+
+
+def others(project: Project, branch: str) -> list[str]:
+    """Files that a branch changes besides data.dvc and the store."""
+    said = project.git("diff", "--name-only", "--no-renames", "-z", f"HEAD...{branch}") or ""
+    return [name for name in said.split("\0") if name and name.split("/")[0] not in {listing.POINTER, listing.STORE}]
 
 
 def faults(project: Project, branch: str) -> list[str]:

@@ -21,6 +21,7 @@ from ffsim.shape import plural
 
 SHOWN = 50
 WIDTH = 400
+ONLY_TRUSTED = "which only a merge with --trusted takes in"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,18 +123,19 @@ def review(project: Project, branch: str) -> Review:
     held: list[str] = []
     if not problems:
         decided = adopt.decisions(before, after, objects.read)
-        problems += [f"decides about a run, which only a merge with --trusted takes in: {line}" for line in decided]
+        problems += [f"decides about a run or a score, {ONLY_TRUSTED}: {line}" for line in decided]
         found, held = _whole(project, before, after, objects, branch)
         problems += found
-    inside = {listing.POINTER, listing.STORE}
-    names = (project.git("diff", "--name-only", "-z", f"HEAD...{commit}") or "").split("\0")
+    other = merge.others(project, commit)
+    if other:
+        problems.append(f"changes {plural(len(other), 'file')} besides the dataset, {ONLY_TRUSTED}")
     return Review(
         branch=branch,
         commit=commit,
         added=sorted(set(after) - set(before)),
         changed=sorted(path for path in set(after) & set(before) if after[path] != before[path]),
         removed=sorted(set(before) - set(after)),
-        other=[name for name in names if name and name.split("/")[0] not in inside],
+        other=other,
         problems=problems,
         quarantined=held,
         total=len(after),

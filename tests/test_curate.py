@@ -287,7 +287,7 @@ def test_a_branch_that_accepts_its_own_run_is_refused_unless_it_is_trusted(proje
     _branch(project, tmp_path, _run(project, ODD, 2.2))
     curate.accept(project, [ODD], "tester", "trust me")
     project.git("commit", "-q", "-m", "accepted")
-    with pytest.raises(StoreError, match=r"decides about runs \(odd-one: accepted by tester\)"):
+    with pytest.raises(StoreError, match=r"decides about runs or scores \(odd-one: accepted by tester\)"):
         _take(project)
     assert merge.merge(project, "other", trusted=True).quarantined == {}
     assert _standing(project, ODD) == "fitted"

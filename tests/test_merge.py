@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ffsim import combine, contribute, curate, dataset, listing, merge, store, verdicts
+from ffsim import combine, contribute, curate, dataset, listing, merge, review, store, verdicts
 from ffsim.errors import FfsimError, StoreError
 from ffsim.project import Project
 
@@ -180,6 +181,54 @@ def test_a_branch_that_would_do_harm_is_refused(dvc_project: Project, extra: dic
     assert dvc_project.git("status", "--porcelain") == ""
 
 
+def _scored(project: Project) -> dict[str, bytes]:
+    rehearsal = json.loads((project.data / "runs/mini/a.json").read_bytes())
+    official = factories.run(project.contest(), "of-a", bpb=2.0, kind="official", steps=790)
+    return {
+        "uploads/mini/u.json": json.dumps(factories.upload(project.contest(), "u", rehearsal, 2.0)).encode(),
+        "runs/mini/of-a.json": json.dumps(official).encode(),
+        "recipes/mini/muon.yaml": b"contest: mini\nname: muon\nknobs: {}\n",
+        "verdicts/mini/later.json": b'{"format":"ffsim-verdict/1","contest":"mini","run_id":"later","events":[]}',
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("uploads/mini/u.json", "u: official score 2"),
+        ("runs/mini/of-a.json", "of-a: an official run"),
+        ("recipes/mini/muon.yaml", "data/recipes/mini/muon.yaml: changed"),
+        ("verdicts/mini/later.json", "later: a verdict on a run that is not in the dataset"),
+    ],
+)
+def test_what_its_author_may_not_decide_needs_trust(
+    dvc_project: Project, tmp_path: Path, path: str, words: str
+) -> None:
+    file = factories.write(tmp_path / "a.json", factories.run(dvc_project.contest(), "a", bpb=2.6))
+    contribute.add_runs(dvc_project, [str(file)])
+    dvc_project.git("commit", "-q", "-m", "a")
+    _branch_with_listing(dvc_project, {path: _scored(dvc_project)[path]})
+    assert any(words in problem for problem in review.review(dvc_project, "evil").problems)
+    with pytest.raises(StoreError, match=f"{words}.*--trusted"):
+        merge.merge(dvc_project, "evil")
+    assert merge.merge(dvc_project, "evil", trusted=True).total
+
+
+@pytest.mark.parametrize("path", ["params.yaml", "schemas/run.yaml", "contests/mini.yaml", "ffsim/schema.py"])
+def test_a_branch_does_not_bring_what_judges_it(dvc_project: Project, path: str) -> None:
+    """Maintainers, limits and contracts of the branch would count: git has them in the working tree by then."""
+    dvc_project.git("switch", "-q", "-c", "other")
+    (dvc_project.root / path).parent.mkdir(exist_ok=True)
+    with (dvc_project.root / path).open("a") as file:
+        file.write("# weaker\n")
+    dvc_project.git("add", path)
+    dvc_project.git("commit", "-q", "-m", "settings")
+    dvc_project.git("switch", "-q", "main")
+    with pytest.raises(StoreError, match=f"changes {path} besides the dataset.*--trusted"):
+        merge.merge(dvc_project, "other")
+    merge.merge(dvc_project, "other", trusted=True)
+
+
 def test_a_merge_that_git_does_not_begin_changes_nothing(dvc_project: Project) -> None:
     _contribute(dvc_project, "other", "run-o", push=False)
     (dvc_project.root / "extra.txt").write_text("theirs")
@@ -189,7 +238,7 @@ def test_a_merge_that_git_does_not_begin_changes_nothing(dvc_project: Project) -
     (dvc_project.root / "extra.txt").write_text("mine, untracked")
     before = dvc_project.git("rev-parse", "HEAD")
     with pytest.raises(StoreError, match="did not begin the merge"):
-        merge.merge(dvc_project, "other")
+        merge.merge(dvc_project, "other", trusted=True)
     assert dvc_project.git("rev-parse", "HEAD") == before
     assert dvc_project.git("status", "--porcelain") == "?? extra.txt\n"
 
@@ -260,7 +309,7 @@ def test_a_branch_that_removes_a_run_with_a_verdict_is_merged(dvc_project: Proje
     curate.remove(dvc_project, "a", "tester", "why")
     dvc_project.git("commit", "-q", "-m", "removed")
     dvc_project.git("switch", "-q", "main")
-    with pytest.raises(StoreError, match=r"decides about runs \(a: removed by tester\).*--trusted"):
+    with pytest.raises(StoreError, match=r"decides about runs or scores \(a: removed by tester\).*--trusted"):
         merge.merge(dvc_project, "other")
     assert merge.merge(dvc_project, "other", trusted=True).removed == ["runs/mini/a.json"]
 

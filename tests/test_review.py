@@ -110,7 +110,7 @@ VERDICT = {"format": "ffsim-verdict/1", "contest": "mini", "run_id": "x", "event
         ({"verdicts/mini/y.json": json.dumps(VERDICT).encode()}, "verdict on another run"),
         ({"recipes/mini/base.yaml": None}, "lost 1 entries"),
         ({"recipes/mini/big.yaml": b"#" * 4_000_001}, "too many"),
-        ({"texts/mini/train.txt": b"another text"}, "sha256 differs"),
+        ({"texts/mini/train.txt": b"another text"}, "texts/mini/train.txt: changed"),
     ],
 )
 def test_what_a_branch_must_not_bring(
@@ -158,6 +158,7 @@ def test_the_settings_of_the_branch_do_not_count(branch: Callable[..., Project])
     result = review.review(project, "other")
     assert result.other == ["contests/mini.yaml", "schemas/run.yaml"]
     assert "is no run record" in result.problems[0]
+    assert result.problems[-1] == f"changes 2 files besides the dataset, {review.ONLY_TRUSTED}"
 
 
 def test_an_earlier_event_of_a_verdict_cannot_be_dropped(branch: Callable[..., Project], dvc_project: Project) -> None:
@@ -202,7 +203,10 @@ def test_two_branches_that_speak_of_one_run_are_reviewed_as_one(
         store.add(project, {"verdicts/mini/a.json": verdicts.text(_accepted("c"))})
     project.git("commit", "-q", "-m", "ours")
     result = review.review(project, "other")
-    assert result.problems == ["decides about a run, which only a merge with --trusted takes in: a: accepted by b"]
+    assert result.problems == [
+        f"decides about a run or a score, {review.ONLY_TRUSTED}: a: {words}"
+        for words in ("a verdict on a run that is not in the dataset", "accepted by b")
+    ]
     assert result.changed == ["verdicts/mini/a.json"]
 
 

@@ -13,13 +13,14 @@ from ffsim.shape import plural
 
 @click.command("merge")
 @click.argument("branch")
-@click.option("--trusted", is_flag=True, help="A maintainer's branch: its verdicts and decisions stand.")
+@click.option("--trusted", is_flag=True, help="A maintainer's branch: its verdicts, scores and settings stand.")
 @output.json_option
 def merge_command(branch: str, trusted: bool, as_json: bool) -> None:
     """Merge BRANCH into the current one, its dataset entries included; nothing needs to be pulled.
 
     Every new run passes the guard again, the second look included: what BRANCH says of its own runs does not
-    count, and a branch that accepts or removes runs is refused, unless it is --trusted.
+    count. A branch that accepts or removes runs, brings official scores or changes anything besides the dataset is
+    refused, unless it is --trusted.
 
     Example: ffsim merge origin/my-run
     """
