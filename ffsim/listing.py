@@ -20,6 +20,7 @@ from ffsim.project import DATA, KINDS, Project
 POINTER = f"{DATA}.dvc"
 PLACES = {*KINDS, "texts", "ledger"}
 STORE = "dvcstore"
+_POINTER_MAX = 10_000  # characters; DVC writes 150, and YAML of megabytes takes minutes
 _DAMAGED = (
     f"{POINTER} is in conflict or damaged; `git merge --abort`, then `ffsim merge BRANCH`; "
     f"or `git checkout HEAD -- {POINTER}`"
@@ -244,6 +245,8 @@ def not_tracked(project: Project) -> list[str]:
 def _out(text: str) -> dict[str, object]:
     import yaml
 
+    if len(text) > _POINTER_MAX:
+        raise ProjectError(_DAMAGED)
     try:
         document = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError):

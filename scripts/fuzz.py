@@ -589,6 +589,8 @@ def main() -> int:
                 counts.update(more)
                 faults += found
                 batches = _slowest([*batches, *slow])
+                for fault in found[:5]:
+                    print(fault[:300].encode("unicode_escape").decode(), file=sys.stderr)
                 left_s = (time.monotonic() - begin) / done * (len(parts) - done)
                 print(f"{counts['records']:,} records, {len(faults)} faults, {left_s:.0f} s left", file=sys.stderr)
         times = slowest(source, batches)

@@ -217,7 +217,8 @@ def test_a_pointer_in_conflict_is_one_line(dvc_project: Project) -> None:
         b"outs: []\n",
         b"just words\n",
         b"outs:\n- md5: 2026-99-99\n",
-        b"[" * 100_000,
+        b"[" * 9_000,
+        b"outs:\n- md5: x\n" * 100_000,
         b"outs:\n- {path: data}\n",
     ],
 )
