@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 
+def printable(text: str) -> str:
+    """A text for a terminal: file names and keys are foreign, no line break or terminal code comes through."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
 class FfsimError(Exception):
     """Base of every error that is shown to a user as one line."""
 

@@ -8,6 +8,7 @@ repeats what looks like a secret.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -66,9 +67,9 @@ def sources(paths: Sequence[str], stdin: Iterable[bytes] = ()) -> Iterator[Sourc
             files = sorted(path.glob("*.json"))
             if not files:
                 raise RecordError(f"{name}: no *.json in this folder")
-            yield from (Source(file.name, _read(file)) for file in files)
+            yield from (Source(_name(file), _read(file)) for file in files)
         else:
-            yield Source(path.name, _read(path))
+            yield Source(_name(path), _read(path))
 
 
 def judge(
@@ -214,6 +215,11 @@ def parse(source: Source) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise RecordError(f"{source.name}: a record is one JSON object; give one file a run")
     return document
+
+
+def _name(path: Path) -> str:
+    """The file's name as text, also where its bytes are none."""
+    return os.fsencode(path.name).decode(errors="replace")
 
 
 def _read(path: Path) -> bytes:

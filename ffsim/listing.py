@@ -20,6 +20,11 @@ from ffsim.project import DATA, KINDS, Project
 POINTER = f"{DATA}.dvc"
 PLACES = {*KINDS, "texts", "ledger"}
 STORE = "dvcstore"
+_POINTER_MAX = 10_000  # characters; DVC writes 150, and YAML of megabytes takes minutes
+_DAMAGED = (
+    f"{POINTER} is in conflict or damaged; `git merge --abort`, then `ffsim merge BRANCH`; "
+    f"or `git checkout HEAD -- {POINTER}`"
+)
 
 
 def read(project: Project, revision: str | None = None) -> dict[str, str]:
@@ -53,7 +58,7 @@ def pointer(project: Project, revision: str | None = None) -> str | None:
         blob = project.git_blob(revision, POINTER)
         return None if blob is None else blob.decode(errors="replace")
     path = project.root / POINTER
-    return path.read_text() if path.is_file() else None
+    return path.read_bytes().decode(errors="replace") if path.is_file() else None
 
 
 def content(project: Project, name: str, known: Mapping[str, str] | None = None) -> bytes | None:
@@ -161,16 +166,19 @@ def pointer_text(md5: str, size: int | None, nfiles: int) -> str:
 
 
 def directory_md5(text: str) -> str | None:
-    """The MD5 (``....dir``) that the text of a .dvc file names, or None.
+    """The MD5 (``....dir``) that the text of a .dvc file names, or None of an empty one.
 
     Raises
     ------
     ProjectError
-        If git left a conflict in it, or it is damaged.
+        If git left a conflict in it, or it is damaged: a dataset must not pass for an empty one.
     """
-    out = _out(text)
-    md5 = str(out.get("md5") or "")
-    return md5 if re.fullmatch(r"[0-9a-f]{32}\.dir", md5) else None
+    if not text.strip():
+        return None
+    md5 = str(_out(text).get("md5"))
+    if not re.fullmatch(r"[0-9a-f]{32}\.dir", md5):
+        raise ProjectError(_DAMAGED)
+    return md5
 
 
 def total_size(text: str) -> int | None:
@@ -244,12 +252,12 @@ def not_tracked(project: Project) -> list[str]:
 def _out(text: str) -> dict[str, object]:
     import yaml
 
+    if len(text) > _POINTER_MAX:
+        raise ProjectError(_DAMAGED)
     try:
         document = yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise ProjectError(
-            f"{POINTER} is in conflict or damaged; `git merge --abort`, then `ffsim merge BRANCH`"
-        ) from None
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
+        raise ProjectError(_DAMAGED) from None
     outs = document.get("outs") if isinstance(document, dict) else None
     out = outs[0] if isinstance(outs, list) and outs else None
     return out if isinstance(out, dict) else {}

@@ -13,6 +13,7 @@ import re
 from typing import Any
 
 from ffsim.contract import Column
+from ffsim.errors import printable
 
 INT64_MAX = 2**63 - 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
@@ -51,8 +52,7 @@ class Violation:
         what = f"{self.field} = {self.value}" if self.field and self.value else self.field
         head = f"{self.record}: {what}: " if what else f"{self.record}: "
         text = f"{head}{self.message} [{self.rule}]" + (f"; {self.fix}" if self.fix else "")
-        # Record names and keys are foreign: no line break or terminal code comes through.
-        return "".join(char if char.isprintable() else "?" for char in text)
+        return printable(text)
 
 
 def utc(text: str) -> dt.datetime | None:

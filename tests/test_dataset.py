@@ -207,3 +207,22 @@ def test_a_pointer_in_conflict_is_one_line(dvc_project: Project) -> None:
     (dvc_project.root / "data.dvc").write_text("<<<<<<< HEAD\nouts:\n=======\n>>>>>>> x\n")
     with pytest.raises(ProjectError, match="in conflict"):
         dataset.listing(dvc_project)
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [
+        b"\xa4\xff\x00",
+        "outs:\n- md5: x\n".encode("utf-16"),
+        b"outs: []\n",
+        b"just words\n",
+        b"outs:\n- md5: 2026-99-99\n",
+        b"[" * 9_000,
+        b"outs:\n- md5: x\n" * 100_000,
+        b"outs:\n- {path: data}\n",
+    ],
+)
+def test_a_damaged_data_dvc_does_not_pass_for_an_empty_dataset(dvc_project: Project, blob: bytes) -> None:
+    (dvc_project.root / "data.dvc").write_bytes(blob)
+    with pytest.raises(ProjectError, match="in conflict or damaged"):
+        dataset.listing(dvc_project)

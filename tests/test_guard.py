@@ -241,3 +241,12 @@ def test_a_missing_file_or_empty_folder_is_one_line(tmp_path: Path) -> None:
         list(guard.sources([str(tmp_path / "none.json")]))
     with pytest.raises(RecordError, match=r"no \*.json"):
         list(guard.sources([str(tmp_path)]))
+
+
+def test_a_file_whose_name_is_no_text_is_judged(project: Project, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "r\udcff.json").write_bytes(b"{}")
+    found = list(guard.sources([str(folder)]))
+    assert [source.name for source in found] == ["r\ufffd.json"]
+    assert guard.judge(project, found, Index()).violations

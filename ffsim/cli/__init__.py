@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ffsim import __version__
-from ffsim.errors import FfsimError
+from ffsim.errors import FfsimError, printable
 
 # command -> (module below ffsim.cli, short help); the help is here so that --help imports nothing.
 COMMANDS = {
@@ -96,6 +96,8 @@ def main(arguments: list[str] | None = None) -> None:
             argument.encode()
         cli.main(args=given, prog_name="ffsim", standalone_mode=False)
     except click.ClickException as error:
+        said = error.message.splitlines()
+        error.message = "\n".join(map(printable, said))  # type: ignore[misc]
         error.show()
         _as_json(given, error.format_message())
         sys.exit(error.exit_code)
@@ -136,6 +138,7 @@ def _as_json(arguments: list[str], message: str) -> None:
 
 
 def _fail(arguments: list[str], message: str, code: int) -> Any:
-    _as_json(arguments, message)
-    click.echo(f"error: {message}", err=True)
+    shown = printable(message)
+    _as_json(arguments, shown)
+    click.echo(f"error: {shown}", err=True)
     sys.exit(code)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ffsim.errors import printable
 from ffsim.project import Project
 
 if TYPE_CHECKING:
@@ -41,15 +42,21 @@ def project() -> Project:
 
 
 def emit(value: Any) -> None:
-    """Print a value as JSON."""
-    click.echo(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
+    """Print a value as JSON; what a terminal would obey is escaped."""
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+    click.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
 
 
 def console(*, err: bool = False) -> Console:
-    """A rich console that takes no markup or colour from what it prints."""
+    """A rich console that takes no markup, colour or terminal code from what it prints."""
     from rich.console import Console as RichConsole
 
     class Quiet(RichConsole):
+        def print(self, *objects: Any, **options: Any) -> None:
+            """Text line by line without what a terminal would obey; tables are made of `cell`."""
+            clean = ("\n".join(map(printable, o.split("\n"))) if isinstance(o, str) else o for o in objects)
+            super().print(*clean, **options)
+
         def on_broken_pipe(self) -> None:
             """`| head` has what it wanted; that is no failure."""
             self.quiet = True
@@ -129,7 +136,7 @@ def cell(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, float):
         return f"{value:.4f}"
-    return "".join(c if c.isprintable() else "?" for c in str(value))
+    return printable(str(value))
 
 
 def signed(value: float | None) -> str | None:

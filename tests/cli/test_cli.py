@@ -12,6 +12,7 @@ import factories
 import pytest
 
 from ffsim import cli
+from ffsim.cli import output
 from ffsim.project import Project
 
 
@@ -170,3 +171,32 @@ def test_official_wait_then_score(ffsim: Any, dvc_project: Project, tmp_path: Pa
 def test_importing_ffsim_and_its_command_line_pulls_nothing_heavy(heavy: str) -> None:
     code = f"import sys, ffsim, ffsim.cli; sys.exit({heavy!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+HOSTILE = "\x1b[31m\x9b\u202e\u2028\x7f\U000e0001\ud800"
+
+
+def test_json_output_is_the_value_and_holds_nothing_that_a_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:
+    value = {HOSTILE[:-1]: [HOSTILE[:-1], 'é 😀 \\ "']}
+    output.emit(value)
+    out = capsys.readouterr().out
+    assert json.loads(out) == value
+    assert out.replace("\n", "").isprintable()
+    assert "é 😀" in out
+
+
+def test_text_output_holds_nothing_that_a_terminal_obeys(capsys: pytest.CaptureFixture[str]) -> None:
+    output.console().print(f"a {HOSTILE}\nb")
+    output.console(err=True).print(HOSTILE)
+    captured = capsys.readouterr()
+    assert captured.out.splitlines() == ["a ?[31m??????", "b"]
+    assert captured.err.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["add-run", "no\x1b[31m.json"], ["runs", "--\x1b[31m"], ["\x9b"], ["show", "a", "\x1b"]]
+)
+def test_a_refusal_repeats_no_terminal_code(dvc_project: Project, ffsim: Any, arguments: list[str]) -> None:
+    outcome = ffsim(*arguments)
+    assert outcome.code in {1, 2}
+    assert (outcome.out + outcome.err).replace("\n", "").isprintable()
