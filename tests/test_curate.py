@@ -164,6 +164,16 @@ def test_a_removed_run_may_come_back_with_its_history(project: Project, tmp_path
     assert [event.what for event in verdict.events] == ["entered", "removed", "entered"]
 
 
+def test_a_run_that_comes_back_is_not_accepted_with_the_old_one(project: Project, tmp_path: Path) -> None:
+    _odd(project, tmp_path)
+    curate.accept(project, [ODD], "tester", "repeated")
+    curate.remove(project, ODD, "tester", "by mistake")
+    _add(project, tmp_path, _run(project, ODD, 2.619))
+    known = evidence.load(project, project.contest())
+    assert ODD in {run.run_id for run in known.runs}
+    assert ODD not in known.vouched
+
+
 def _upload(project: Project, tmp_path: Path, run_id: str) -> None:
     from ffsim import jsonio, store
 
