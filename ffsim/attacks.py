@@ -17,9 +17,9 @@ from ffsim import quality, steps
 from ffsim.contest import Contest
 from ffsim.evidence import Evidence
 from ffsim.influence import Pin
-from ffsim.linear import Linear
 from ffsim.project import Guard
 from ffsim.records import Curves, Run, Score
+from ffsim.surprise import Surprise
 
 HANDLE = "newcomer"
 LN2 = math.log(2)
@@ -59,6 +59,7 @@ def all_of(contest: Contest, known: Evidence, pins: Sequence[Pin], limits: Guard
     found += [Attack(f"slope: {n} runs, each within the surprise limit", forge.slope(target, n)) for n in many]
     found += [Attack(f"level: {n} runs of a pinned recipe, each within it", forge.level(target, n)) for n in many]
     found += [
+        Attack("slope: 8 runs far beyond the steps seen", forge.slope(target, 8, 1 / 16, 16.0)),
         Attack("slope: 8 runs under 8 handles", forge.sybils(forge.slope(target, 8))),
         Attack("level: 8 runs under 8 handles", forge.sybils(forge.level(target, 8))),
         Attack("speed: 8 runs with 10 % more steps", [forge.faster(target, 1.10) for _ in range(8)]),
@@ -79,9 +80,8 @@ class _Forge:
         self.contest, self.limits, self.rng, self.count = contest, limits, rng, 0
         self.text = contest.text("rehearsal")
         self.real = [run for run in quality.usable(contest, known.runs) if run.kind == "rehearsal"]
-        self.rows, self.y, self.weights = quality.observations(
-            contest, quality.usable(contest, known.runs), known.trust
-        )
+        self.surprise = Surprise.of(contest, known.runs, known.trust, limits)
+        self.noise_sd = quality.QualityModel.fit(contest, known.runs, trust=known.trust).linear.noise_var ** 0.5
         self.speed_sd = steps.StepModel.fit(contest, known.runs, known.trust).linear.noise_var ** 0.5
 
     def template(self, pins: Sequence[Pin]) -> Run:
@@ -142,12 +142,12 @@ class _Forge:
         mean, _ = self.expected(run, n)
         return self.forged(run, mean, n)
 
-    def slope(self, run: Run, n: int) -> list[Run]:
-        """Budgets from a quarter to twice the full one, each score off in the direction of a steeper slope."""
+    def slope(self, run: Run, n: int, shortest: float = 1 / 4, longest: float = 2.0) -> list[Run]:
+        """Budgets from `shortest` to `longest` times the full one, the scores off towards a steeper slope."""
         made = []
         for i in range(n):
             x = -1 + 2 * i / (n - 1)
-            factor = 4.0**x if x < 0 else 2.0**x
+            factor = shortest**-x if x < 0 else longest**x
             steps_ = max(1, round((run.steps or 1) * factor))
             mean, sd = self.expected(run, steps_)
             kind, budget = ("screen", self.contest.budget_s * factor) if abs(x) > 1e-9 else ("rehearsal", run.budget_s)
@@ -172,8 +172,7 @@ class _Forge:
             of = choose()
             count = round((of.steps or 1) * math.exp(self.rng.gauss(0, self.speed_sd)))
             mean, _ = self.expected(of, count)
-            noise = Linear.fit(self.rows, self.y, list(self.rows[0]), self.weights).noise_var ** 0.5
-            made.append(self.forged(of, mean - abs(self.rng.gauss(0, noise)), count))
+            made.append(self.forged(of, mean - abs(self.rng.gauss(0, self.noise_sd)), count))
         return made
 
     def outlier(self, run: Run) -> Run:
@@ -183,7 +182,7 @@ class _Forge:
 
     def expected(self, run: Run, n_steps: int) -> tuple[float, float]:
         """(mean, SD) of the score of such a run, by the models that everybody can fit."""
-        mean, sd = Linear.foresee(self.rows, self.y, [quality.row(self.contest, run.knobs, n_steps)], self.weights)
+        mean, sd = self.surprise.expected([msgspec.structs.replace(run, steps=n_steps)])
         return float(mean[0]), float(sd[0])
 
 

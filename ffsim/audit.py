@@ -6,6 +6,8 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from ffsim import attacks, dataset, evidence, influence, quarantine
 from ffsim.attacks import Attack
 from ffsim.contest import Contest
@@ -18,6 +20,7 @@ from ffsim.shape import plural
 from ffsim.trust import EQUAL
 
 PORTIONS = 20
+NEWCOMERS = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,12 +54,15 @@ class Replay:
 
     Parameters
     ----------
+    by
+        Whose they are taken to be.
     runs, quarantined
         How many, and which were held back; a maintainer accepts each of these.
     asked
         Runs for which the models could be asked, because enough runs came before.
     """
 
+    by: str
     runs: int
     asked: int
     quarantined: tuple[str, ...]
@@ -65,8 +71,8 @@ class Replay:
         """The outcome in one line."""
         share = f"{len(self.quarantined) / self.runs:.1%}" if self.runs else "none"
         return (
-            f"{plural(self.runs, 'honest run')} in time order, {self.asked} of them held against the models: "
-            f"{len(self.quarantined)} in quarantine ({share})"
+            f"{plural(self.runs, 'honest run')} in time order, {self.by}, {self.asked} of them held against the "
+            f"models: {len(self.quarantined)} in quarantine ({share})"
         )
 
 
@@ -83,8 +89,10 @@ def rows(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
 
 def audit(
     project: Project, contest: Contest, progress: Callable[[str], None] = lambda _name: None
-) -> tuple[list[Outcome], Replay]:
+) -> tuple[list[Outcome], list[Replay]]:
     """Try every attack on the project's dataset, and replay its own runs. Nothing is stored.
+
+    They are replayed twice: as they are, and as if those of the second half came from newcomers.
 
     Parameters
     ----------
@@ -109,12 +117,16 @@ def audit(
         progress(attack.name)
         outcomes.append(attempt(contest, known, stored, attack, pins, limits))
     progress("the dataset's own runs in time order")
-    return outcomes, replay(contest, known, pins, limits)
+    return outcomes, [replay(contest, known, pins, limits, newcomers) for newcomers in (0, NEWCOMERS)]
 
 
-def replay(contest: Contest, known: Evidence, pins: Sequence[Pin], limits: Guard) -> Replay:
-    """Enter the honest runs one by one."""
+def replay(contest: Contest, known: Evidence, pins: Sequence[Pin], limits: Guard, newcomers: int = 0) -> Replay:
+    """Enter the honest runs one by one, those of the second half as the runs of so many newcomers."""
     runs = sorted((r for r in known.runs if r.kind != "official"), key=lambda r: (r.created_utc, r.run_id))
+    if newcomers:
+        half = len(runs) // 2
+        late = [msgspec.structs.replace(r, contributor=f"newcomer{i % newcomers}") for i, r in enumerate(runs[half:])]
+        runs = [*runs[:half], *late]
     so_far = evidence.weigh(contest, [], known.uploads, frozenset(), limits)
     held: list[str] = []
     asked = 0
@@ -124,7 +136,8 @@ def replay(contest: Contest, known: Evidence, pins: Sequence[Pin], limits: Guard
         if quarantine.quarantined(checks):
             held.append(run.run_id)
         so_far = evidence.weigh(contest, [*so_far.runs, run], known.uploads, frozenset(held), limits)
-    return Replay(len(runs), asked, tuple(held))
+    by = f"the second half by {newcomers} newcomers" if newcomers else "by their contributors"
+    return Replay(by, len(runs), asked, tuple(held))
 
 
 def attempt(

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from ffsim import contest as contests
-from ffsim import jsonio, packaged, yamlio
+from ffsim import jsonio, packaged, records, yamlio
 from ffsim import recipe as recipes
 from ffsim.contest import Contest, Text
 from ffsim.errors import ContestError, InitError
@@ -62,7 +62,9 @@ class Blueprint:
         return {f"texts/{path}" for path in self.texts} | readmes | {*self.entries}
 
 
-def draw(project: Project, contest: str | None, texts: Path | None, remote: str | None) -> Blueprint:
+def draw(
+    project: Project, contest: str | None, texts: Path | None, remote: str | None, maintainer: str | None = None
+) -> Blueprint:
     """Read everything that a new project needs, and check it; nothing is written. For the parameters see `init`.
 
     Raises
@@ -70,13 +72,15 @@ def draw(project: Project, contest: str | None, texts: Path | None, remote: str 
     ContestError
         If the contest file does not hold together, or a text is missing or another one.
     InitError
-        If the remote's URL is none, or the package is incomplete.
+        If the remote's URL is none, the handle is none, or the package is incomplete.
     """
+    if maintainer is not None and not records.CONTRIBUTOR.fullmatch(maintainer):
+        raise InitError(f"--maintainer {maintainer[:40]!r}: a handle is letters, digits, space, _ . and -, 40 at most")
     chosen = contests.load(default_contest() if contest is None else contest, project.contests)
     recipe = recipes.make(chosen, BASE, {}, "the contest's defaults")
     return Blueprint(
         contest=chosen,
-        files=_files(project, chosen, remote),
+        files=_files(project, chosen, remote, maintainer),
         texts=_texts(chosen, (project.texts, texts if texts is not None else chosen.source.parent)),
         entries={f"recipes/{chosen.name}/{BASE}.yaml": recipes.text_of(chosen, recipe)},
     )
@@ -98,7 +102,7 @@ def default_contest() -> str:
     return names[0]
 
 
-def _files(project: Project, contest: Contest, remote: str | None) -> dict[str, bytes]:
+def _files(project: Project, contest: Contest, remote: str | None, maintainer: str | None) -> dict[str, bytes]:
     template = {name: path.read_bytes() for name, path in packaged.files("template").items()}
     if not {PIPELINE, CONFIG} <= template.keys():
         raise InitError("the package is incomplete (no pipeline in it); install it again")
@@ -108,7 +112,7 @@ def _files(project: Project, contest: Contest, remote: str | None) -> dict[str, 
     files["schemas/README.md"] = CONTRACTS.encode()
     if contest.source.parent != contests.PACKAGED.resolve():
         files[f"contests/{contest.name}.yaml"] = contest.source.read_bytes()
-    files[PARAMS] = _params(contest).encode()
+    files[PARAMS] = _params(contest, maintainer).encode()
     return files
 
 
@@ -120,12 +124,12 @@ def _ignore(path: Path) -> bytes:
     return old + (b"\n" if old and not old.endswith(b"\n") else b"") + new.encode()
 
 
-def _params(contest: Contest) -> str:
+def _params(contest: Contest, maintainer: str | None) -> str:
     params = Params(contests=(contest.name,), candidates={contest.name: Candidate(recipe=BASE)})
     document: dict[str, Any] = msgspec.to_builtins(params)
     document["contests"] = list(document["contests"])
     del document["candidates"][contest.name]["device"]  # the contest's first
-    document["guard"] = {"maintainers": []}
+    document["guard"] = {"maintainers": [] if maintainer is None else [maintainer]}
     first, candidates, predict, guard = (yamlio.dump({key: document[key]}) for key in PARTS)
     return (
         f"{first}\n# What `dvc repro` rehearses on this host and predicts the official score of.\n"

@@ -22,15 +22,20 @@ CHARGED_TOLERANCE = 0.02
 
 @dataclasses.dataclass
 class Index:
-    """What the dataset holds already: run ids without case, and contents, each -> the run's id."""
+    """What the dataset holds already: run ids without case, and contents, each -> the run's id.
+
+    The runs of `replaced` have a corrected record with the same content beside them, and are no duplicates.
+    """
 
     ids: dict[str, str] = dataclasses.field(default_factory=dict)
     contents: dict[str, str] = dataclasses.field(default_factory=dict)
+    replaced: frozenset[str] = frozenset()
 
     def add(self, run: Mapping[str, Any]) -> None:
         """Enter a run (JSON values)."""
         self.ids[str(run["run_id"]).casefold()] = str(run["run_id"])
-        self.contents[records.content_hash(dict(run))] = str(run["run_id"])
+        if run["run_id"] not in self.replaced:
+            self.contents[records.content_hash(dict(run))] = str(run["run_id"])
 
     def without(self, run_ids: Collection[str]) -> Index:
         """The index as if the contents of some runs were not known; their ids stay taken."""
@@ -74,7 +79,8 @@ def _unique(run: Mapping[str, Any], index: Index) -> list[Finding]:
         twin = index.ids[run_id.casefold()]
         found.append(("run_id", run_id, "unique_id", f"is taken by {twin}", "choose another id (case does not count)"))
     # Attempts that died before their first step measured nothing, and are alike without being copies.
-    twin = index.contents.get(records.content_hash(dict(run)), "") if run["steps"] else ""
+    measured = run["steps"] and run_id not in index.replaced
+    twin = index.contents.get(records.content_hash(dict(run)), "") if measured else ""
     if twin and twin.casefold() != run_id.casefold():
         found.append(("run_id", run_id, "duplicate", f"has the same content as {twin}", "add each run once"))
     return found

@@ -24,7 +24,13 @@ WRITTEN = (DATA, "build", "runs", "metrics", "rehearsed", "dvc.lock")
 TEXTS = f"{DATA}/texts"
 
 
-def init(folder: Path, contest: str | None = None, texts: Path | None = None, remote: str | None = None) -> Blueprint:
+def init(
+    folder: Path,
+    contest: str | None = None,
+    texts: Path | None = None,
+    remote: str | None = None,
+    maintainer: str | None = None,
+) -> Blueprint:
     """Make a project: files, git repository, DVC, dataset pushed to its store, everything staged.
 
     Parameters
@@ -38,6 +44,8 @@ def init(folder: Path, contest: str | None = None, texts: Path | None = None, re
         Folder with the contest's texts (default: that of the contest file).
     remote
         URL or path of the default DVC remote (default: the embedded store, a folder of the repository).
+    maintainer
+        Handle of the first maintainer, whose runs are the reference (default: none yet).
 
     Returns
     -------
@@ -55,7 +63,7 @@ def init(folder: Path, contest: str | None = None, texts: Path | None = None, re
     """
     project = Project(folder.resolve())
     _check_folder(project)
-    plan = blueprint.draw(project, contest, texts, remote)
+    plan = blueprint.draw(project, contest, texts, remote, maintainer)
     _check_free(project, plan)
     project.root.mkdir(parents=True, exist_ok=True)
     _repository(project, plan)

@@ -10,15 +10,21 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ffsim import features, quality, steps
 from ffsim.contest import Contest
 from ffsim.errors import ModelError
 from ffsim.linear import Linear
 from ffsim.project import Guard
+from ffsim.quality import QualityModel
 from ffsim.records import Run
 from ffsim.trust import Trust
 from ffsim.verdicts import Check, Outcome
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 LN2 = math.log(2)
 MAD = 0.6745  # median of |x| of a standard normal variable
@@ -71,16 +77,14 @@ class Surprise:
 
     def checks(self, runs: Sequence[Run]) -> dict[str, list[Check]]:
         """Run id -> the outcome of every rule, for runs that are not in the reference."""
-        scored = {run.run_id for run in quality.usable(self.contest, runs)}
-        chosen = [run for run in runs if run.run_id in scored]
+        chosen = quality.usable(self.contest, runs)
         found: dict[str, list[Check]] = {run.run_id: [] for run in runs}
         if not chosen:
             return found
-        rows, y, weights = quality.observations(self.contest, quality.usable(self.contest, self.reference), self.trust)
-        new, truth, _ = quality.observations(self.contest, chosen)
-        mean, sd = Linear.foresee(rows, y, new, weights)
+        mean, sd = self.expected(chosen)
         speeds, gaps = self._speeds(chosen), self._gaps()
-        for run, score, m, s in zip(chosen, truth, mean.tolist(), (sd * self.score_scale).tolist(), strict=True):
+        for run, m, s in zip(chosen, mean.tolist(), sd.tolist(), strict=True):
+            score = quality.bpb(self.contest, run)
             found[run.run_id] = [
                 self._score(run, score, m, s),
                 self._units(run, score, m, s),
@@ -88,6 +92,35 @@ class Surprise:
                 self._gap(run, gaps),
             ]
         return found
+
+    def expected(self, runs: Sequence[Run]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What others' runs say of the score of runs with these knobs and steps.
+
+        Beyond the steps at which the recipe has been run (a new recipe: any run), the slope itself is a guess: it
+        may be off by as much as it is.
+
+        Returns
+        -------
+        tuple
+            (mean, SD) in bpb, each of shape (n_runs,).
+        """
+        import numpy as np
+
+        reference = quality.usable(self.contest, self.reference)
+        rows, y, weights = quality.observations(self.contest, reference, self.trust)
+        new = [quality.row(self.contest, run.knobs, run.steps or 1) for run in runs]
+        mean, sd = Linear.foresee(rows, y, new, weights)
+        price = QualityModel(Linear.fit(rows, y, features.varied(rows), weights)).price() or 0.0
+        beyond = np.array([self._beyond(run, reference) for run in runs])
+        return mean, np.hypot(sd * self.score_scale, price * beyond)
+
+    @staticmethod
+    def _beyond(run: Run, reference: Sequence[Run]) -> float:
+        """How far in ln(steps) a run lies outside of the steps that the reference has seen; 0 inside."""
+        own = [other.steps or 1 for other in reference if other.recipe.hash == run.recipe.hash]
+        seen = own or [other.steps or 1 for other in reference]
+        steps_ = run.steps or 1
+        return max(0.0, math.log(min(seen) / steps_), math.log(steps_ / max(seen)))
 
     def _score(self, run: Run, score: float, mean: float, sd: float) -> Check:
         z = (score - mean) / sd

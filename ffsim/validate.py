@@ -6,9 +6,10 @@ It writes the runs as a Parquet table and a report; a dataset with a violation s
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
-from ffsim import contract, dataset, guard, jsonio, leaks, listing, metrics, records, schema
+from ffsim import contract, dataset, guard, jsonio, leaks, listing, metrics, records, schema, verdicts
 from ffsim import recipe as recipes
 from ffsim.contest import Contest
 from ffsim.errors import RecipeError, RecordError
@@ -46,8 +47,11 @@ def run(project: Project, contest: Contest) -> Result:
     """
     dataset.require_complete(project)
     files = dataset.run_files(project, contest.name)
-    verdict = guard.judge(project, (Source(path.name, path.read_bytes()) for path in files), Index())
-    problems = [violation.line() for violation in verdict.violations]
+    said, problems = _verdicts(project, contest, files)
+    replaced = frozenset(name for name, standing in said.items() if standing == "superseded")
+    sources = (Source(path.name, path.read_bytes()) for path in files)
+    verdict = guard.judge(project, sources, Index(replaced=replaced))
+    problems += [violation.line() for violation in verdict.violations]
     stems = {path.stem for path in files}
     problems += [
         f"run {document['run_id']}: its file must be called {document['run_id']}.json"
@@ -63,9 +67,27 @@ def run(project: Project, contest: Contest) -> Result:
     runs = [records.run_from(document, where=document["run_id"]) for document in verdict.runs]
     if not found:
         problems += dataset.uploads_problems(contest, dataset.load_uploads(project, contest.name), runs)
-    counts = _counts(project, contest, runs)
+    counts = _counts(project, contest, runs, list(said.values()))
     _write(project, contest, Result(problems, counts, unverified), runs)
     return Result(problems, counts, unverified)
+
+
+def _verdicts(project: Project, contest: Contest, files: list[Path]) -> tuple[dict[str, verdicts.Standing], list[str]]:
+    """(run id -> standing, what is wrong with the verdicts)."""
+    runs = {path.stem for path in files}
+    standings: dict[str, verdicts.Standing] = {}
+    problems = []
+    for path in sorted(project.folder("verdicts", contest.name).glob("*.json")):
+        try:
+            verdict = verdicts.read(path.read_bytes(), verdicts.name_of(contest.name, path.stem))
+        except RecordError as error:
+            problems.append(leaks.hide_text(str(error), [path.name, path.read_text(errors="replace")]))
+            continue
+        standings[path.stem] = verdict.standing
+        if (path.stem in runs) == (verdict.standing == "removed"):
+            word = "is still here" if path.stem in runs else "is not in the dataset"
+            problems.append(f"verdict on {path.stem}: says {verdict.standing}, and the run {word}")
+    return standings, problems
 
 
 def _uploads(project: Project, contest: Contest) -> tuple[list[str], dict[str, list[str]]]:
@@ -118,10 +140,13 @@ def _recipes(project: Project, contest: Contest) -> list[str]:
     return problems
 
 
-def _counts(project: Project, contest: Contest, runs: list[records.Run]) -> dict[str, int]:
+def _counts(
+    project: Project, contest: Contest, runs: list[records.Run], standings: list[verdicts.Standing]
+) -> dict[str, int]:
     counts = {"runs": len(runs)}
     for kind in ("rehearsal", "screen", "official"):
         counts[f"{kind}s"] = sum(run.kind == kind for run in runs)
+    counts |= {standing: standings.count(standing) for standing in ("quarantined", "superseded", "removed")}
     counts["finished"] = sum(run.status == "finished" for run in runs)
     counts["recipes_run"] = len({run.recipe.hash for run in runs})
     counts["host_blocks"] = len({run.host.block for run in runs})

@@ -10,7 +10,7 @@ from pathlib import Path
 import factories
 import pytest
 
-from ffsim import contribute, curate, dataset, evidence, fit, listing, merge, records, verdicts
+from ffsim import contribute, curate, dataset, evidence, fit, listing, merge, records, validate, verdicts
 from ffsim.errors import RecordError, StoreError
 from ffsim.guard import Source
 from ffsim.project import Project
@@ -149,6 +149,7 @@ def test_a_removed_run_is_gone_and_its_verdict_stays(project: Project, tmp_path:
     assert curate.remove(project, ODD, "tester", "withdrawn") == ODD
     assert f"runs/mini/{ODD}.json" not in listing.read(project)
     assert _standing(project, ODD) == "removed"
+    assert validate.run(project, project.contest()).problems == []
     dataset.require_complete(project)
     with pytest.raises(RecordError, match="no run"):
         curate.remove(project, ODD, "tester", "again")
@@ -209,6 +210,9 @@ def test_amended_again_the_number_grows_and_the_chain_is_followed(project: Proje
         curate.amend(project, "r1-000", "tester", "two", changes=["notes=two"])
     assert curate.amend(project, "r1-000-a1", "tester", "two", changes=["notes=two"]).successor == "r1-000-a2"
     assert [u.run_id for u in evidence.load(project, project.contest()).uploads] == ["r1-000-a2"]
+    checked = validate.run(project, project.contest())
+    assert checked.problems == []
+    assert (checked.counts["runs"], checked.counts["superseded"]) == (32, 2)
 
 
 def test_knobs_that_were_declared_wrong_are_amended_with_their_hashes(project: Project) -> None:

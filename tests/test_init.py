@@ -227,6 +227,20 @@ def test_a_wrong_text_is_named_with_the_sha256_that_is_wanted(
     assert not here.exists()
 
 
+@pytest.mark.parametrize(("handle", "names"), [(None, ()), ("ada", ("ada",))])
+def test_the_first_maintainer_is_the_one_that_is_named(
+    here: Path, sprint: Path, handle: str | None, names: tuple[str, ...]
+) -> None:
+    init.init(here, str(sprint / "mini.yaml"), maintainer=handle)
+    assert Project(here).params().guard.maintainers == names
+
+
+def test_a_maintainer_is_a_handle(here: Path, sprint: Path) -> None:
+    with pytest.raises(InitError, match="a handle is letters"):
+        init.init(here, str(sprint / "mini.yaml"), maintainer="a@b")
+    assert not here.exists()
+
+
 def test_a_text_of_another_size_than_the_contest_says_is_refused(here: Path, sprint: Path, tmp_path: Path) -> None:
     document = yaml.safe_load((sprint / "mini.yaml").read_text())
     document["texts"]["hidden"]["bytes"] += 1

@@ -240,7 +240,7 @@ def test_an_undo_keeps_an_earlier_change_that_is_not_committed(dvc_project: Proj
     )
     contribute.add_runs(dvc_project, [str(one)])
     before = _state(dvc_project)
-    for n in range(1, 200, 3):
+    for n in range(1, 200, 6):
         done = _killed(dvc_project, n, two)
         with store.locked(dvc_project):
             pass

@@ -89,6 +89,15 @@ def test_a_lever_that_nobody_moved_may_do_anything_that_levers_do(mini: Contest,
     assert abs(new.value or 9) < abs(known.value or 0) / 3
 
 
+def test_beyond_the_steps_that_a_recipe_was_seen_at_the_slope_is_a_guess(mini: Contest, surprise: Surprise) -> None:
+    """The truth bends down where nobody has looked: an honest short screen is not held back for that."""
+    inside = _checks(surprise, _run(mini, _truth(727) + 0.2))["surprise"]
+    outside = _checks(surprise, _run(mini, _truth(180) + 0.2, steps=180, kind="screen", budget_s=0.075))["surprise"]
+    assert (inside.outcome, outside.outcome) == ("found", "passed")
+    wild = _checks(surprise, _run(mini, _truth(180) + 2.0, steps=180, kind="screen", budget_s=0.075))["surprise"]
+    assert wild.outcome == "found"
+
+
 def test_more_steps_than_the_host_can_make_are_found_and_fewer_are_not(mini: Contest, surprise: Surprise) -> None:
     assert _checks(surprise, _run(mini, _truth(1400), steps=1400))["speed"].outcome == "found"
     assert _checks(surprise, _run(mini, _truth(500), steps=500))["speed"].outcome == "passed"

@@ -36,3 +36,17 @@ def test_with_another_remote_the_embedded_store_is_not_asked(dvc_project: Projec
     config.write_text(config.read_text().replace("../dvcstore", "../elsewhere"))
     assert not listing.is_embedded(dvc_project)
     assert listing.not_stored(dvc_project) == listing.not_tracked(dvc_project) == []
+
+
+@pytest.mark.parametrize(
+    ("blob", "words"),
+    [
+        (b"{", "not JSON"),
+        (b'{"format": "ffsim-verdict/1", "contest": "mini", "run_id": "b", "events": []}', "another run"),
+        (b'{"format": "ffsim-verdict/1", "contest": "mini", "run_id": "a", "events": []}', "not in the dataset"),
+    ],
+)
+def test_a_verdict_that_is_none_or_on_no_run_is_a_problem(project: Project, blob: bytes, words: str) -> None:
+    (project.data / "verdicts/mini/a.json").write_bytes(blob)
+    problems = validate.run(project, project.contest()).problems
+    assert any(words in problem and "\n" not in problem for problem in problems), problems

@@ -11,8 +11,9 @@ from ffsim.cli import output
 
 @click.command("audit")
 @output.contest_option
+@click.option("--markdown", is_flag=True, help="Print the table as in docs/guard.md.")
 @output.json_option
-def audit_command(contest_name: str | None, as_json: bool) -> None:
+def audit_command(contest_name: str | None, markdown: bool, as_json: bool) -> None:
     """Attack the project's own dataset, in memory, to see how far false contributions could move its predictions.
 
     Prints for every attack how many of its runs are held back, and how far the pinned predictions move without
@@ -26,12 +27,21 @@ def audit_command(contest_name: str | None, as_json: bool) -> None:
     project = output.project()
     contest = project.contest(contest_name)
     with output.console(err=True).status("attacking") as status:
-        outcomes, replay = audit.audit(project, contest, status.update)
+        outcomes, replays = audit.audit(project, contest, status.update)
     if as_json:
-        output.emit({"attacks": [dataclasses.asdict(o) for o in outcomes], "replay": dataclasses.asdict(replay)})
+        output.emit(
+            {
+                "attacks": [dataclasses.asdict(o) for o in outcomes],
+                "replays": [dataclasses.asdict(replay) for replay in replays],
+            }
+        )
         return
-    output.table("", audit.COLUMNS, audit.rows(outcomes))
-    output.console().print(replay.line())
+    if markdown:
+        output.markdown(audit.COLUMNS, audit.rows(outcomes))
+    else:
+        output.table("", audit.COLUMNS, audit.rows(outcomes))
+    for replay in replays:
+        output.console().print(replay.line())
 
 
 @click.command("trust")

@@ -35,6 +35,8 @@ def add_run_command(files: tuple[str, ...], dry_run: bool, as_json: bool) -> Non
 
 def show_added(project: Project, result: Added, as_json: bool) -> None:
     """Print what `contribute.add_runs` did; exit code 1 if it refused."""
+    from ffsim import dataset
+
     if as_json:
         output.emit(result.as_json())
     else:
@@ -48,7 +50,10 @@ def show_added(project: Project, result: Added, as_json: bool) -> None:
             for check in checks:
                 if check.outcome == "found":
                     printer.print(f"{run_id}: {word}{check.line()}")
-        output.hint_missing(project, "; contents were compared with what is here only")
+        lost = sum(dataset.unreadable(project, name) for name in project.contest_names())
+        if lost:
+            words = f"{lost} files of the dataset are in no store here: run `dvc pull data`"
+            output.console(err=True).print(f"{words}; the runs were compared with the others only")
         printer.print(result.summary())
     if result.violations:
         sys.exit(1)

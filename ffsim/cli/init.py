@@ -24,8 +24,21 @@ from ffsim.cli import output
     help="Folder with the contest's texts (default: that of the contest file).",
 )
 @click.option("--remote", metavar="URL", help="Default DVC remote (default: dvcstore/, inside the repository).")
+@click.option(
+    "--maintainer",
+    envvar="FFSIM_CONTRIBUTOR",
+    metavar="HANDLE",
+    help="Whose runs are the reference, and who accepts and removes runs (default: nobody yet; $FFSIM_CONTRIBUTOR).",
+)
 @output.json_option
-def init_command(folder: Path, contest_name: str | None, texts: Path | None, remote: str | None, as_json: bool) -> None:
+def init_command(
+    folder: Path,
+    contest_name: str | None,
+    texts: Path | None,
+    remote: str | None,
+    maintainer: str | None,
+    as_json: bool,
+) -> None:
     """Make a project of one's own in FOLDER (default: here): dataset, pipeline, git and DVC.
 
     It works in an empty folder and in a git repository with other files, and overwrites none. Commit what it
@@ -35,7 +48,7 @@ def init_command(folder: Path, contest_name: str | None, texts: Path | None, rem
     """
     from ffsim import blueprint, init
 
-    made = init.init(folder, contest_name, texts, remote)
+    made = init.init(folder, contest_name, texts, remote, maintainer)
     contest, root = made.contest, folder.resolve()
     steps = [
         *([f"cd {shlex.quote(str(folder))}"] if root != Path.cwd() else []),

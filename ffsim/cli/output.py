@@ -89,6 +89,17 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
     printer.print(out)
 
 
+def markdown(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print a table as Markdown, columns set under each other, numbers to the right."""
+    shown = [[cell(value).replace("|", "/") for value in row] for row in rows]
+    widths = [max(len(text) for text in column) for column in zip(columns, *shown, strict=True)]
+    numeric = [all(_number_like(row[i]) for row in shown) for i in range(len(columns))]
+    rule = ["-" * (width - 1) + ":" if right else "-" * width for width, right in zip(widths, numeric, strict=True)]
+    for row in (list(columns), rule, *shown):
+        cells = zip(row, widths, numeric, strict=True)
+        click.echo("| " + " | ".join(f"{text:>{w}}" if right else f"{text:<{w}}" for text, w, right in cells) + " |")
+
+
 def _stacked(printer: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Every row as lines of its own: the first cell, then name and value of the others that are not empty."""
     if title:
@@ -101,13 +112,13 @@ def _stacked(printer: Console, title: str, columns: Sequence[str], rows: Sequenc
                 printer.print(f"  {name:<{width}}  {value}")
 
 
-def hint_missing(project: Project, so: str = "") -> None:
+def hint_missing(project: Project) -> None:
     """Say on standard error that the dataset, or a part of it, is not here."""
     from ffsim import dataset
 
     lost = dataset.missing(project)
     if lost:
-        console(err=True).print(f"{len(lost)} files of the dataset are not here: run `dvc pull data`{so}")
+        console(err=True).print(f"{len(lost)} files of the dataset are not here: run `dvc pull data`")
 
 
 def cell(value: Any) -> str:
