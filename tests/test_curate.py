@@ -189,6 +189,16 @@ def test_a_run_that_an_upload_rests_on_is_not_removed(project: Project, tmp_path
         curate.remove(project, "r1-000", "tester", "why")
 
 
+def test_a_record_that_an_upload_follows_to_is_not_removed(project: Project, tmp_path: Path) -> None:
+    """Its artifact cannot be amended away in a second step either."""
+    _upload(project, tmp_path, "r1-000")
+    new = curate.amend(project, "r1-000", "tester", "one", changes=["notes=one"]).successor
+    with pytest.raises(RecordError, match=f"the upload up rests on {new}"):
+        curate.remove(project, new, "tester", "why")
+    with pytest.raises(RecordError, match="artifact, seed and order cannot change"):
+        curate.amend(project, new, "tester", "why", changes=["seed=99"])
+
+
 def test_an_amended_run_takes_the_place_of_the_old_one_and_its_uploads_follow(project: Project, tmp_path: Path) -> None:
     _upload(project, tmp_path, "r1-000")
     old = (project.data / "runs/mini/r1-000.json").read_bytes()
