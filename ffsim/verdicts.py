@@ -114,7 +114,10 @@ def on_disk(project: Project, contest: str) -> dict[str, Verdict]:
         If a file is no verdict on the run it is named after.
     """
     files = sorted(project.folder("verdicts", contest).glob("*.json"))
-    return {path.stem: read(path.read_bytes(), name_of(contest, path.stem)) for path in files}
+    try:
+        return {path.stem: read(path.read_bytes(), name_of(contest, path.stem)) for path in files}
+    except RecordError as error:
+        raise RecordError(f"{error}; remove the file and run `dvc checkout data`") from None
 
 
 def of_contest(project: Project, contest: str) -> dict[str, Verdict]:
