@@ -139,8 +139,8 @@ def pointers(objects: Objects, base: str, ours: str, theirs: str) -> Combined:
     Raises
     ------
     StoreError
-        If both sides changed or removed the same file differently, if their side lost entries, or if an object
-        is in no store.
+        If both sides changed or removed the same file differently, if their side lost entries or changed runs, or if
+        an object is in no store.
     """
     was, mine, other = (objects.listing(text) for text in (base, ours, theirs))
     lost = verdicts.lost(was, other, objects.read)
@@ -149,6 +149,12 @@ def pointers(objects: Objects, base: str, ours: str, theirs: str) -> Combined:
             f"the branch lost {len(lost)} entries of the dataset (e.g. {DATA}/{lost[0]}), as `dvc add data` does on a "
             f"clone that has not pulled; on the branch: git checkout $(git merge-base HEAD main) -- {listing.POINTER}, "
             "then `ffsim add-run` of its runs"
+        )
+    stale = verdicts.overwritten(was, other, objects.read)
+    if stale:
+        raise StoreError(
+            f"the branch changed {DATA}/{stale[0]}: a run never changes, and in a verdict events are only added; on "
+            f"the branch: git checkout $(git merge-base HEAD main) -- {listing.POINTER}, then `ffsim amend`"
         )
     made: dict[str, str] = {}
 

@@ -210,10 +210,12 @@ def reason(why: str) -> str:
 
 
 def _uploads_of(project: Project, run: Run) -> list[Upload]:
+    """Those that name the run, or a record that it took the place of."""
+    named = _lineage(project, run)
     return [
         upload
         for upload in dataset.stored_uploads(project, run.contest)
-        if run.run_id in (upload.run_id, upload.official.run_id)
+        if named & {upload.run_id, upload.official.run_id}
     ]
 
 

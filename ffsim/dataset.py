@@ -193,6 +193,13 @@ def _require_nothing_lost(project: Project, here: Mapping[str, str], revision: s
             raise
         return
     gone = verdicts.lost(before, here, lambda md5: object_of(project, md5))
+    # A merge drops what a branch says of its own runs.
+    stale = [] if "^2" in revision else verdicts.overwritten(before, here, lambda md5: object_of(project, md5))
+    if stale:
+        raise ProjectError(
+            f"the dataset has another content than {revision} in {len(stale)} runs or verdicts that never change (e.g. "
+            f"{stale[0]}); files of before a pull, or edited by hand? restore them: {restore}"
+        )
     if gone:
         raise ProjectError(
             f"the dataset lost {len(gone)} entries against {revision} (e.g. {gone[0]}), and no verdict removes them; "

@@ -5,7 +5,8 @@ holds the index meanwhile: the merged listing is written into dvcstore/, and a h
 git has just made (`post-merge` after a merge, `post-rewrite` after a rebase). git runs no hook after a
 cherry-pick that could: there the printed line says what to do.
 
-The driver judges no record. `ffsim merge` does, and so does `ffsim validate` afterwards.
+The driver judges no record, and what the branch says of its runs and scores stands. `ffsim validate` afterwards holds
+the records against the contract; only `ffsim merge` looks a second time.
 """
 
 from __future__ import annotations

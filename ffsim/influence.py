@@ -25,6 +25,8 @@ from ffsim.verdicts import Check, Outcome
 
 # Runs of a recipe from which on its prediction is known well enough to be pinned: before, moving it is learning.
 PIN_RUNS = 2
+# A held-out error below this is none: equal scores leave nothing to divide by.
+MIN_BPB = 1e-6
 FIX = "a maintainer looks at them and accepts them (`ffsim accept RUN --why ...`)"
 
 
@@ -127,7 +129,7 @@ def _pinned(contest: Contest, base: Evidence, after: Evidence, pins: Sequence[Pi
         f"all runs of this contributor that nobody vouched for move the prediction of {recipe} by {size:.2f} SD of "
         f"one recipe's scores (limit {limits.influence_sd:g})"
     )
-    outcome: Outcome = "found" if size > limits.influence_sd else "passed"
+    outcome: Outcome = "passed" if size <= limits.influence_sd else "found"
     return Check(rule="influence", outcome=outcome, value=size, limit=limits.influence_sd, message=message, fix=FIX)
 
 
@@ -137,9 +139,9 @@ def _held_out(contest: Contest, base: Evidence, after: Evidence, limits: Guard) 
         before, then = (_error(contest, known, scored) for known in (base, after))
     except ModelError as error:
         return Check(rule="held_out", outcome="unverified", message=str(error))
-    growth = then / before - 1
+    growth = (then - before) / max(before, MIN_BPB)
     message = f"the held-out error of others' runs goes from {before:.4f} to {then:.4f} bpb ({growth:+.0%})"
-    outcome: Outcome = "found" if growth > limits.held_out else "passed"
+    outcome: Outcome = "passed" if growth <= limits.held_out else "found"
     return Check(rule="held_out", outcome=outcome, value=growth, limit=limits.held_out, message=message, fix=FIX)
 
 

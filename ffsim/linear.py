@@ -7,7 +7,6 @@ learned from the data by evidence maximisation. What is stored is what a predict
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,9 @@ from ffsim.errors import ModelError
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+# No score or ln(seconds) is known better than to 1e-6: equal ones leave an error, and no division by zero.
+MIN_VAR = 1e-12
 
 
 @dataclasses.dataclass(frozen=True)
@@ -228,8 +230,9 @@ def _fit(
     mean = float(np.average(target, weights=w))
     if not names:
         variance = float(np.average((target - mean) ** 2, weights=w)) * len(target) / (len(target) - 1)
+        variance = max(variance, MIN_VAR)
         alone = Linear((), np.zeros(0), np.zeros(0), np.zeros((0, 0)), mean, variance, float(w.sum()))
-        return alone, (1.0 / variance if variance > 0 else math.inf, 1.0 / variance if variance > 0 else math.inf)
+        return alone, (1.0 / variance, 1.0 / variance)
     x = features.matrix(rows, names)
     center = np.average(x, axis=0, weights=w)
     # Unit scales, so that one shrinkage serves all features; undone in what is stored.

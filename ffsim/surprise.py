@@ -210,7 +210,7 @@ def gap(contest: Contest, run: Run) -> float | None:
 
 
 def _outcome(z: float, limit: float) -> Outcome:
-    return "found" if abs(z) > limit else "passed"
+    return "passed" if abs(z) <= limit else "found"  # what cannot be computed (NaN) has not passed
 
 
 def _scale(observed: tuple[list[dict[str, float]], list[float], list[float] | None], groups: Sequence[str]) -> float:

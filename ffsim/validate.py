@@ -81,9 +81,12 @@ def _verdicts(project: Project, contest: Contest, files: list[Path]) -> tuple[di
         try:
             verdict = verdicts.read(path.read_bytes(), verdicts.name_of(contest.name, path.stem))
         except RecordError as error:
-            problems.append(leaks.hide_text(str(error), [path.name, path.read_text(errors="replace")]))
+            said = leaks.hide_text(str(error), [path.name, path.read_text(errors="replace")])
+            problems.append(f"{said}; remove the file and run `dvc checkout data`")
             continue
         standings[path.stem] = verdict.standing
+        words = {f"events.{i}": f"{event.by}: {event.why}" for i, event in enumerate(verdict.events)}
+        problems += [violation.line() for violation in leaks.check(leaks.label(path.name, "a verdict"), words)]
         if (path.stem in runs) == (verdict.standing == "removed"):
             word = "is still here" if path.stem in runs else "is not in the dataset"
             problems.append(f"verdict on {path.stem}: says {verdict.standing}, and the run {word}")

@@ -67,8 +67,8 @@ class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     @property
     def accepted(self) -> bool:
-        """Whether a maintainer vouched for the run, by accepting or by importing it."""
-        return self.standing == "fitted" and any(event.what in {"accepted", "imported"} for event in self.events)
+        """Whether a maintainer vouched for the run as it is here: a run that left and came back is another one."""
+        return bool(self.events) and self.events[-1].what in {"accepted", "imported"}
 
 
 def name_of(contest: str, run_id: str) -> str:
@@ -114,7 +114,10 @@ def on_disk(project: Project, contest: str) -> dict[str, Verdict]:
         If a file is no verdict on the run it is named after.
     """
     files = sorted(project.folder("verdicts", contest).glob("*.json"))
-    return {path.stem: read(path.read_bytes(), name_of(contest, path.stem)) for path in files}
+    try:
+        return {path.stem: read(path.read_bytes(), name_of(contest, path.stem)) for path in files}
+    except RecordError as error:
+        raise RecordError(f"{error}; remove the file and run `dvc checkout data`") from None
 
 
 def of_contest(project: Project, contest: str) -> dict[str, Verdict]:
@@ -195,6 +198,31 @@ def lost(before: Mapping[str, str], after: Mapping[str, str], read_object: Calla
         if name is None or md5 is None or not removes(read_object(md5), name):
             gone.append(path)
     return sorted(gone)
+
+
+def overwritten(
+    before: Mapping[str, str], after: Mapping[str, str], read_object: Callable[[str], bytes | None]
+) -> list[str]:
+    """Runs that another listing has with another content, and verdicts that it has with fewer events.
+
+    A run's file never changes, and a verdict only gets more events. `dvc repro` takes data/ for what is meant, so a
+    file of before a `git pull` would undo what was said of its run since.
+
+    Parameters
+    ----------
+    before, after, read_object
+        As in `lost`.
+    """
+
+    def kept(path: str) -> bool:
+        was, now = read_object(before[path]), read_object(after[path])
+        try:
+            return was is None or now is None or set(read(was, path).events) <= set(read(now, path).events)
+        except RecordError:
+            return False
+
+    changed = [path for path in before.keys() & after.keys() if before[path] != after[path] and path.endswith(".json")]
+    return sorted(p for p in changed if p.startswith("runs/") or (p.startswith("verdicts/") and not kept(p)))
 
 
 def event(what: What, by: str, why: str = "", checks: Iterable[Check] = (), successor: str | None = None) -> Event:

@@ -165,6 +165,16 @@ def test_a_removed_run_may_come_back_with_its_history(project: Project, tmp_path
     assert [event.what for event in verdict.events] == ["entered", "removed", "entered"]
 
 
+def test_a_run_that_comes_back_is_not_accepted_with_the_old_one(project: Project, tmp_path: Path) -> None:
+    _odd(project, tmp_path)
+    curate.accept(project, [ODD], "tester", "repeated")
+    curate.remove(project, ODD, "tester", "by mistake")
+    _add(project, tmp_path, _run(project, ODD, 2.619))
+    known = evidence.load(project, project.contest())
+    assert ODD in {run.run_id for run in known.runs}
+    assert ODD not in known.vouched
+
+
 def _upload(project: Project, tmp_path: Path, run_id: str) -> None:
     from ffsim import jsonio, store
 
@@ -177,6 +187,16 @@ def test_a_run_that_an_upload_rests_on_is_not_removed(project: Project, tmp_path
     _upload(project, tmp_path, "r1-000")
     with pytest.raises(RecordError, match=r"the upload up rests on r1-000; .*amend"):
         curate.remove(project, "r1-000", "tester", "why")
+
+
+def test_a_record_that_an_upload_follows_to_is_not_removed(project: Project, tmp_path: Path) -> None:
+    """Its artifact cannot be amended away in a second step either."""
+    _upload(project, tmp_path, "r1-000")
+    new = curate.amend(project, "r1-000", "tester", "one", changes=["notes=one"]).successor
+    with pytest.raises(RecordError, match=f"the upload up rests on {new}"):
+        curate.remove(project, new, "tester", "why")
+    with pytest.raises(RecordError, match="artifact, seed and order cannot change"):
+        curate.amend(project, new, "tester", "why", changes=["seed=99"])
 
 
 def test_an_amended_run_takes_the_place_of_the_old_one_and_its_uploads_follow(project: Project, tmp_path: Path) -> None:

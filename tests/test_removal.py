@@ -17,14 +17,16 @@ RUN = "runs/mini/a.json"
 VERDICT = "verdicts/mini/a.json"
 
 
-def _removed() -> dict[str, str]:
-    verdict = verdicts.said(None, "mini", "a", verdicts.event("removed", "tester", "wrong text"))
+def _removed(project: Project) -> dict[str, str]:
+    verdict = verdicts.said(
+        verdicts.of_run(project, "mini", "a"), "mini", "a", verdicts.event("removed", "tester", "wrong text")
+    )
     return {VERDICT: verdicts.text(verdict)}
 
 
 def _remove(project: Project) -> None:
     with store.locked(project):
-        store.add(project, _removed(), replace=True, remove=[RUN])
+        store.add(project, _removed(project), replace=True, remove=[RUN])
 
 
 def _standing(project: Project) -> str:
@@ -114,7 +116,7 @@ def test_the_next_add_keeps_the_removal(with_run: Project, tmp_path: Path) -> No
 def test_what_no_verdict_removes_stays(with_run: Project, name: str, words: str) -> None:
     before = listing.read(with_run)
     with pytest.raises(StoreError, match=words), store.locked(with_run):
-        store.add(with_run, _removed(), replace=True, remove=[name])
+        store.add(with_run, _removed(with_run), replace=True, remove=[name])
     assert listing.read(with_run) == before
     assert _standing(with_run) == "fitted"
 
@@ -127,9 +129,40 @@ def test_a_verdict_that_accepts_removes_nothing(with_run: Project) -> None:
 
 def test_a_verdict_that_is_in_the_dataset_already_suffices(with_run: Project) -> None:
     with store.locked(with_run):
-        store.add(with_run, _removed(), replace=True)
+        store.add(with_run, _removed(with_run), replace=True)
         store.add(with_run, {}, remove=[RUN])
     assert RUN not in listing.read(with_run)
+
+
+@pytest.mark.parametrize("removed", [True, False])
+def test_a_repro_on_files_of_before_a_pull_does_not_undo_what_was_said(with_run: Project, removed: bool) -> None:
+    """`git pull` brings a decision, `dvc pull` is forgotten, and `dvc repro` takes data/ for what is meant."""
+    stale = shutil.copytree(with_run.data, with_run.root.parent / "stale")
+    if removed:
+        _remove(with_run)
+    else:
+        quarantined = verdicts.said(
+            verdicts.of_run(with_run, "mini", "a"), "mini", "a", verdicts.event("quarantined", "t")
+        )
+        with store.locked(with_run):
+            store.add(with_run, {VERDICT: verdicts.text(quarantined)}, replace=True)
+    with_run.git("commit", "-q", "-m", "decided")
+    shutil.rmtree(with_run.data)
+    shutil.copytree(stale, with_run.data)
+    _dvc(with_run, "add", "-q", "data")
+    with pytest.raises(ProjectError, match=r"another content than HEAD in 1 runs or verdicts.*dvc pull data"):
+        dataset.require_complete(with_run)
+
+
+def test_a_run_that_was_edited_by_hand_is_found(with_run: Project) -> None:
+    path = with_run.data / RUN
+    path.chmod(0o644)
+    text = path.read_text()
+    path.unlink()
+    path.write_text(text.replace('"notes": ""', '"notes": "edited"'))
+    _dvc(with_run, "add", "-q", "data")
+    with pytest.raises(ProjectError, match="another content than HEAD"):
+        dataset.require_complete(with_run)
 
 
 @pytest.mark.parametrize("broken", ["git", "push"])

@@ -128,3 +128,17 @@ def test_a_small_dataset_is_not_asked(mini: Contest) -> None:
 def test_a_run_without_a_score_has_nothing_to_surprise_with(mini: Contest, surprise: Surprise) -> None:
     run = msgspec.structs.replace(_run(mini, 2.6), status="crashed", scores={})
     assert surprise.checks([run]) == {"new": []}
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("at", [2.5, 64.0])
+def test_where_all_runs_are_equal_another_score_is_found_and_the_same_is_not(mini: Contest, at: float) -> None:
+    """Nothing varies, so nothing can be divided by."""
+    equal = [
+        factories.trained(mini, f"e{i}", at, random.Random(i), steps=800, seed=i, knobs=MUON)
+        for i in range(LIMITS.min_runs)
+    ]
+    known = Surprise.of(mini, equal, EQUAL, LIMITS)
+    assert _checks(known, _run(mini, 2.1, steps=790))["surprise"].outcome == "found"
+    same = _checks(known, _run(mini, at, steps=800))["surprise"]
+    assert (same.outcome, math.isfinite(same.value or 0.0)) == ("passed", True)

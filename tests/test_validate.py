@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ffsim import listing, validate
+from ffsim import listing, validate, verdicts
+from ffsim.errors import RecordError
 from ffsim.project import Project
 
 
@@ -50,3 +51,31 @@ def test_a_verdict_that_is_none_or_on_no_run_is_a_problem(project: Project, blob
     (project.data / "verdicts/mini/a.json").write_bytes(blob)
     problems = validate.run(project, project.contest()).problems
     assert any(words in problem and "\n" not in problem for problem in problems), problems
+
+
+def _says(run_id: str, why: str = "") -> str:
+    return verdicts.text(
+        verdicts.said(None, "mini", run_id, verdicts.Event(what="accepted", at_utc="x", by="t", why=why))
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"format": 1', "dvc checkout data"),
+        (_says("another"), "on another run"),
+        (_says("nobody"), "the run is not in the dataset"),
+        (_says("nobody", "ask ada@lab.example.org"), "[private]"),
+    ],
+)
+def test_a_verdict_that_is_damaged_planted_or_private_is_a_problem(dvc_project: Project, text: str, words: str) -> None:
+    (dvc_project.data / "verdicts/mini/nobody.json").write_text(text)
+    problems = validate.run(dvc_project, dvc_project.contest()).problems
+    assert any(words in problem for problem in problems)
+    assert "ada@lab" not in str(problems)
+
+
+def test_a_damaged_verdict_is_one_line_with_a_remedy(dvc_project: Project) -> None:
+    (dvc_project.data / "verdicts/mini/a.json").write_text("{")
+    with pytest.raises(RecordError, match="remove the file and run `dvc checkout data`"):
+        verdicts.on_disk(dvc_project, "mini")
