@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import yaml
-from hostile import BROKEN, CLOSE, FILES, NOT_THERE, RARE, Case, Mutation, honest, secret_of
+from hostile import FILES, NOT_THERE, Case, Mutation, honest
+from hostile_form import BROKEN, RARE, secret_of
+from hostile_physics import CLOSE
 
 from ffsim.contest import Contest
 

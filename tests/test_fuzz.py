@@ -9,7 +9,9 @@ from pathlib import Path
 
 import factories
 import pytest
-from hostile import BROKEN, CLOSE, Case, Mutation, honest
+from hostile import Case, Mutation, honest
+from hostile_form import BROKEN
+from hostile_physics import CLOSE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mangle import BYTES, made, mangled
