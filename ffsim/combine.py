@@ -157,16 +157,24 @@ def pointers(objects: Objects, base: str, ours: str, theirs: str) -> Combined:
             f"the branch: git checkout $(git merge-base HEAD main) -- {listing.POINTER}, then `ffsim amend`"
         )
     made: dict[str, str] = {}
+    joined: dict[str, verdicts.Verdict] = {}
 
     def both(path: str, md5_was: str | None, md5_mine: str, md5_other: str) -> str | None:
-        text = _verdict(objects, path, md5_mine, md5_other)
-        if text is None:
+        verdict = _verdict(objects, path, md5_mine, md5_other)
+        if verdict is None:
             return None
+        joined[path], text = verdict, verdicts.text(verdict)
         md5 = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
         made[md5] = text
         return md5
 
     entries = listings(was, mine, other, both)
+    for path, verdict in joined.items():
+        # One side removed the run and the other spoke of it later: the last word counts.
+        run = f"runs/{path.removeprefix('verdicts/')}"
+        md5_run = mine.get(run) or other.get(run)
+        if verdict.standing != "removed" and md5_run is not None:
+            entries.setdefault(run, md5_run)
     text, md5 = listing.dump(entries)
     size = sum(len(made[name].encode()) if name in made else objects.size(name) for name in entries.values())
     return Combined(listing.pointer_text(md5, size, len(entries)), mine, entries, {**made, md5: text})
@@ -228,13 +236,13 @@ def listings(
     return merged
 
 
-def _verdict(objects: Objects, path: str, mine: str, other: str) -> str | None:
+def _verdict(objects: Objects, path: str, mine: str, other: str) -> verdicts.Verdict | None:
     """Two versions of a verdict's file as one, or None if it is no verdict."""
     blobs = (objects.read(mine), objects.read(other))
     if not path.startswith("verdicts/") or blobs[0] is None or blobs[1] is None:
         return None
     try:
-        return verdicts.text(verdicts.union(verdicts.read(blobs[0], path), verdicts.read(blobs[1], path)))
+        return verdicts.union(verdicts.read(blobs[0], path), verdicts.read(blobs[1], path))
     except RecordError as error:
         raise StoreError(f"both sides changed a verdict, and one cannot be read: {error}") from None
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ffsim import combine, contribute, curate, dataset, listing, merge, review, store, verdicts
+from ffsim import combine, contribute, curate, dataset, listing, merge, review, store, validate, verdicts
 from ffsim.errors import FfsimError, StoreError
 from ffsim.project import Project
 
@@ -278,6 +278,29 @@ def test_two_branches_that_speak_of_one_run_are_merged_by_time(dvc_project: Proj
     assert verdict.standing == ("fitted" if earlier else "removed")
     assert dvc_project.git("status", "--porcelain") == ""
     assert listing.not_stored(dvc_project) == []
+
+
+@pytest.mark.parametrize("accepted", ["2026-11-02T10:00:00Z", "2026-11-04T10:00:00Z"])
+def test_where_one_side_removes_and_the_other_accepts_the_last_word_counts(
+    dvc_project: Project, tmp_path: Path, accepted: str
+) -> None:
+    file = factories.write(tmp_path / "a.json", factories.run(dvc_project.contest(), "a", bpb=2.6))
+    contribute.add_runs(dvc_project, [str(file)])
+    _say(dvc_project, "quarantined", "tester", "2026-11-01T10:00:00Z")
+    dvc_project.git("switch", "-q", "-c", "other")
+    _say(dvc_project, "removed", "theirs", "2026-11-03T10:00:00Z")
+    with store.locked(dvc_project):
+        store.add(dvc_project, {}, remove=["runs/mini/a.json"])
+    dvc_project.git("commit", "-q", "-m", "gone")
+    dvc_project.git("switch", "-q", "main")
+    subprocess.run(["dvc", "checkout", "-q"], cwd=dvc_project.root, check=True)
+    _say(dvc_project, "accepted", "ours", accepted)
+    merge.merge(dvc_project, "other", trusted=True)
+    verdict = verdicts.of_run(dvc_project, "mini", "a")
+    assert verdict is not None
+    assert ("runs/mini/a.json" in listing.read(dvc_project)) == (verdict.standing == "fitted")
+    assert verdict.standing == ("removed" if accepted < "2026-11-03" else "fitted")
+    assert validate.run(dvc_project, dvc_project.contest()).problems == []
 
 
 def _drop(project: Project, *names: str) -> None:
