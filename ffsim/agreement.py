@@ -96,6 +96,12 @@ def learn(
             outsiders |= {run.run_id: name for run in others}
         vouched_runs = len(members) - len(others)
         found.append(Contributor(name, len(members), vouched_runs, mean_z, agreement, vouched_runs + total))
+    crowd = sum(weights.values())
+    if crowd > limits.crowd * len(reference):
+        # Many handles are cheap: all of them together have a cap as well.
+        shrink = limits.crowd * len(reference) / crowd
+        weights = {run_id: weight * shrink for run_id, weight in weights.items()}
+        found = [dataclasses.replace(c, weight=c.vouched + (c.weight - c.vouched) * shrink) for c in found]
     return Trust(weights, outsiders), found
 
 

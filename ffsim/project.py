@@ -61,6 +61,8 @@ class Guard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         How much they may add to the held-out error, as a fraction of it.
     share
         Weight in a fit of one such contributor, in parts of the weight of the reference.
+    crowd
+        Weight of all such contributors together, in parts of the weight of the reference.
     pins
         Recipes whose predictions are pinned (default: those of the uploads and of the candidate).
     """
@@ -72,6 +74,7 @@ class Guard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     influence_sd: Positive = 0.5
     held_out: Positive = 0.1
     share: Positive = 0.2
+    crowd: Positive = 1.0
     pins: tuple[str, ...] = ()
 
 

@@ -46,7 +46,10 @@ def weigh(
     limits
         The limits.
     """
-    found = {run.run_id: [twins.check(run, [*stored, *new[:i]])] for i, run in enumerate(new)}
+    seen, found = twins.Known(stored), dict[str, list[Check]]()
+    for run in new:
+        found[run.run_id] = [seen.check(run)]
+        seen.add(run)
     groups: dict[str, list[Run]] = {}
     for run in new:
         if run.kind != "official":

@@ -19,7 +19,7 @@ from ffsim.errors import RecordError
 
 T = TypeVar("T")
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
-CONTRIBUTOR = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,39}")
+CONTRIBUTOR = re.compile(r"[A-Za-z0-9]([A-Za-z0-9 _.-]{0,38}[A-Za-z0-9])?")
 NOTES_MAX = 2000
 RUN_FORMAT: Literal["ffsim-run/1"] = "ffsim-run/1"
 UPLOAD_FORMAT: Literal["ffsim-upload/1"] = "ffsim-upload/1"

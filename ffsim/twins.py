@@ -7,7 +7,8 @@ the noise of the mini-batches, which is far above what is looked for here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ffsim.records import Run
@@ -36,23 +37,62 @@ def check(run: Run, others: Iterable[Run]) -> Check:
     others
         Every run of the contest, whatever its standing, and the other new ones.
     """
-    for other in others:
-        shared = "" if other.run_id == run.run_id else _shared(run, other)
-        if shared:
-            return Check(rule=RULE, outcome="found", message=f"has the {shared} of {other.run_id}", fix=FIX)
-    return Check(rule=RULE, outcome="passed")
+    return Known(others).check(run)
 
 
-def _shared(run: Run, other: Run) -> str:
-    if _clock(run) and _clock(run) & _clock(other):
-        return "clock readings"
-    if _training(run) == _training(other):
-        # The same seed and order give the same numbers again wherever arithmetic is reproducible.
-        return ""
-    if _scores(run) and _scores(run) & _scores(other):
-        return "score to the last digit"
-    distance = _curve_distance(run.curves.loss, other.curves.loss)
-    return "loss curve" if distance is not None and distance < CURVE_SD_NATS else ""
+class Known:
+    """The runs that a new one may be a copy of, prepared once for many comparisons.
+
+    Parameters
+    ----------
+    runs
+        As the `others` of `check`.
+    """
+
+    def __init__(self, runs: Iterable[Run] = ()) -> None:
+        self._clocks: dict[float, list[Run]] = {}
+        self._scores: dict[tuple[str, float], list[Run]] = {}
+        self._curves: list[tuple[Run, NDArray[np.float64]]] = []
+        for run in runs:
+            self.add(run)
+
+    def add(self, run: Run) -> None:
+        """Enter a run."""
+        for reading in _clock(run):
+            self._clocks.setdefault(reading, []).append(run)
+        for score in _scores(run):
+            self._scores.setdefault(score, []).append(run)
+        curve = _curve(run)
+        if curve is not None:
+            self._curves.append((run, curve))
+
+    def check(self, run: Run) -> Check:
+        """Whether the run shares numbers with one that was entered."""
+        shared = self._shared(run)
+        if shared is None:
+            return Check(rule=RULE, outcome="passed")
+        what, other = shared
+        return Check(rule=RULE, outcome="found", message=f"has the {what} of {other.run_id}", fix=FIX)
+
+    def _shared(self, run: Run) -> tuple[str, Run] | None:
+        for reading in sorted(_clock(run)):
+            for other in self._clocks.get(reading, ()):
+                if other.run_id != run.run_id:
+                    return "clock readings", other
+        for score in sorted(_scores(run)):
+            for other in self._scores.get(score, ()):
+                if _may_differ(run, other):
+                    return "score to the last digit", other
+        curve = _curve(run)
+        for other, known in self._curves if curve is not None else ():
+            if _may_differ(run, other) and _distance(curve, known) < CURVE_SD_NATS:
+                return "loss curve", other
+        return None
+
+
+def _may_differ(run: Run, other: Run) -> bool:
+    """The same seed and order give the same numbers again wherever arithmetic is reproducible."""
+    return run.run_id != other.run_id and _training(run) != _training(other)
 
 
 def _training(run: Run) -> tuple[str, str, int, int]:
@@ -73,16 +113,24 @@ def _digits(value: float) -> int:
     return len(repr(value).split("e")[0].replace(".", "").strip("-0"))
 
 
-def _curve_distance(a: Sequence[tuple[int, float, float]], b: Sequence[tuple[int, float, float]]) -> float | None:
+def _curve(run: Run) -> NDArray[np.float64] | None:
+    """The loss curve as (step, loss) columns, one point a step; None where it has too few to compare."""
+    import numpy as np
+
+    points = {step: loss for step, _, loss in run.curves.loss}
+    return np.array(list(points.items()), dtype=float) if len(points) >= CURVE_POINTS else None
+
+
+def _distance(a: NDArray[np.float64] | None, b: NDArray[np.float64]) -> float:
     """SD of the difference of two curves over the steps that both cover, a straight line taken out."""
     import numpy as np
 
-    if min(len(a), len(b)) < CURVE_POINTS:
-        return None
-    x, y = np.array(a, dtype=float), np.array(b, dtype=float)
-    steps: NDArray[np.float64] = x[x[:, 0] <= y[-1, 0], 0]
+    if a is None:
+        return math.inf
+    steps = a[a[:, 0] <= b[-1, 0], 0]
     if len(steps) < CURVE_POINTS:
-        return None
-    difference = np.interp(steps, x[:, 0], x[:, 2]) - np.interp(steps, y[:, 0], y[:, 2])
-    line = np.column_stack([np.ones(len(steps)), steps])
-    return float(np.std(difference - line @ np.linalg.lstsq(line, difference, rcond=None)[0]))
+        return math.inf
+    difference = a[: len(steps), 1] - np.interp(steps, b[:, 0], b[:, 1])
+    x, y = steps - steps.mean(), difference - difference.mean()
+    rest = y - x * (x @ y / (x @ x))
+    return float(np.sqrt(np.mean(rest**2)))

@@ -81,6 +81,13 @@ def test_all_runs_of_one_outsider_weigh_no_more_than_the_share(mini: Contest, ho
     assert sum(known.trust.of(_others(mini, 200, 0.0)) or []) == pytest.approx(mallory.weight)
 
 
+def test_many_handles_together_weigh_no_more_than_the_crowd(mini: Contest, honest: list[Run]) -> None:
+    others = [run for i in range(20) for run in _others(mini, 10, 0.0, f"sybil{i}", seed=i)]
+    known = _evidence(mini, [*honest, *others])
+    assert sum(known.trust.of(others) or []) == pytest.approx(LIMITS.crowd * len(honest))
+    assert sum(c.weight for c in known.contributors if c.vouched == 0) == pytest.approx(LIMITS.crowd * len(honest))
+
+
 def test_who_disagrees_weighs_less(mini: Contest, honest: list[Run]) -> None:
     def weight(off: float) -> float:
         known = _evidence(mini, [*honest, *_others(mini, 6, off)])

@@ -204,8 +204,11 @@ def test_two_branches_that_speak_of_one_run_are_reviewed_as_one(
     project.git("commit", "-q", "-m", "ours")
     result = review.review(project, "other")
     assert result.problems == [
-        f"decides about a run or a score, {review.ONLY_TRUSTED}: a: {words}"
-        for words in ("a verdict on a run that is not in the dataset", "accepted by b")
+        *(
+            f"decides about a run or a score, {review.ONLY_TRUSTED}: a: {words}"
+            for words in ("a verdict on a run that is not in the dataset", "accepted by b")
+        ),
+        "the merged dataset: verdict on a: says fitted, and the run is not in the dataset",
     ]
     assert result.changed == ["verdicts/mini/a.json"]
 

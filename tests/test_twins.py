@@ -74,3 +74,8 @@ def test_no_run_is_its_own_copy(run: Run) -> None:
 def test_honest_runs_of_a_campaign_are_no_copies(mini: Contest) -> None:
     runs = factories.campaign(mini, 60)
     assert all(twins.check(run, runs).outcome == "passed" for run in runs)
+
+
+def test_a_curve_of_many_points_at_one_step_is_no_curve(mini: Contest) -> None:
+    one, other = (factories.trained(mini, n, 5.1 + i, random.Random(i), steps=1, seed=i) for i, n in enumerate("ab"))
+    assert twins.check(other, [one]).outcome == "passed"
