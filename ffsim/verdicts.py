@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -22,6 +22,9 @@ WHY_MAX = 1000
 What = Literal["entered", "imported", "quarantined", "accepted", "removed", "superseded"]
 Standing = Literal["fitted", "quarantined", "removed", "superseded"]
 Outcome = Literal["passed", "found", "unverified"]
+
+
+Utc = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\Z")]
 
 
 class Check(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -44,7 +47,7 @@ class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """Something that was said of a run: when, by whom, why; the checks it rests on; the run that follows it."""
 
     what: What
-    at_utc: str
+    at_utc: Utc
     by: str
     why: str = ""
     checks: tuple[Check, ...] = ()

@@ -341,3 +341,13 @@ def test_an_honest_branch_is_merged_with_a_verdict_of_ours(project: Project, tmp
     verdict = verdicts.of_run(project, "mini", "fine")
     assert verdict is not None
     assert [(event.what, event.why) for event in verdict.events] == [("entered", "merged from other")]
+
+
+def test_submitting_a_run_in_quarantine_is_said(
+    project: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from ffsim import cli
+
+    _odd(project, tmp_path)
+    cli.main(["official", "up", "--run", ODD, "--wait", "--contributor", "ada"])
+    assert f"{ODD} is quarantined: no model learns from this upload" in capsys.readouterr().err

@@ -42,6 +42,14 @@ def test_a_verdict_reads_back_as_it_was_written() -> None:
         json.dumps({"format": "ffsim-verdict/1", "contest": "mini", "run_id": "run-b", "events": []}).encode(),
         json.dumps({"format": "ffsim-verdict/1", "contest": "mini", "run_id": "run-a", "events": [1]}).encode(),
         json.dumps({"format": "ffsim-verdict/1", "contest": "mini", "run_id": "run-a", "events": [], "x": 1}).encode(),
+        json.dumps(
+            {
+                "format": "ffsim-verdict/1",
+                "contest": "mini",
+                "run_id": "run-a",
+                "events": [{"what": "accepted", "at_utc": "later", "by": "ada"}],
+            }
+        ).encode(),
     ],
 )
 def test_a_file_that_is_no_verdict_on_its_run_is_refused(blob: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ffsim import official, records
+from ffsim import official, records, verdicts
 from ffsim.cli import output, progress
 from ffsim.errors import RecordError
 
@@ -48,6 +48,10 @@ def official_command(
     project = output.project()
     candidates = [part for part in selected_from.replace(",", " ").split() if part]
     contest, rehearsal, upload = official.open_upload(project, name, run_id, contributor, candidates, notes)
+    said = verdicts.of_run(project, contest.name, rehearsal.run_id)
+    if said is not None and said.standing != "fitted":
+        words = f"{rehearsal.run_id} is {said.standing}: no model learns from this upload before that is settled"
+        output.console(err=True).print(f"{words} (`ffsim show {rehearsal.run_id}`)")
     if score is not None:
         upload = official.receive(project, rehearsal, upload, score, decimals, time)
     elif wait or contest.official.scored_by != "ffsim":
