@@ -55,7 +55,9 @@ def test_a_verdict_that_is_none_or_on_no_run_is_a_problem(project: Project, blob
 
 def _says(run_id: str, why: str = "") -> str:
     return verdicts.text(
-        verdicts.said(None, "mini", run_id, verdicts.Event(what="accepted", at_utc="x", by="t", why=why))
+        verdicts.said(
+            None, "mini", run_id, verdicts.Event(what="accepted", at_utc="2026-11-30T10:00:00Z", by="t", why=why)
+        )
     )
 
 

@@ -9,6 +9,7 @@ import click
 
 from ffsim.cli import output
 from ffsim.project import Project
+from ffsim.shape import plural
 
 if TYPE_CHECKING:
     from ffsim.contribute import Added
@@ -79,8 +80,9 @@ def validate_command(contest_name: str | None, as_json: bool) -> None:
             output.console().print(problem)
         counts = result.counts
         output.console().print(
-            f"{contest.name}: {counts['runs']} runs, {counts['uploads']} uploads, {len(result.problems)} problems, "
-            f"{len(result.unverified)} records with unverified rules"
+            f"{contest.name}: {plural(counts['runs'], 'run')}, {plural(counts['uploads'], 'upload')}, "
+            f"{plural(len(result.problems), 'problem')}, "
+            f"{plural(len(result.unverified), 'record')} with unverified rules"
         )
     if result.problems:
         sys.exit(1)
