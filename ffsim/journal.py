@@ -144,6 +144,9 @@ def recover(project: Project) -> None:
             f"a change of {names} was cut off and is not all undone: {error}; if no git is running, remove its lock"
         ) from None
     log.warning("repaired: an earlier change of %s was cut off; it has been undone, make it again", names)
+    lock = _git_lock(project)
+    if lock is not None and lock.exists():
+        log.warning("git was cut off too and left %s; if no git is running, remove it", lock)
 
 
 def untracked(project: Project) -> set[str]:
@@ -183,10 +186,14 @@ def _is_json(path: Path) -> bool:
 
 def _await_git(project: Project) -> None:
     """A git that a killed command had started may still be writing its index."""
-    lock = (project.git("rev-parse", "--git-path", "index.lock", check=False) or "").strip()
-    end_s = time.monotonic() + GIT_WAIT_S
-    while lock and (project.root / lock).exists() and time.monotonic() < end_s:
+    lock, end_s = _git_lock(project), time.monotonic() + GIT_WAIT_S
+    while lock is not None and lock.exists() and time.monotonic() < end_s:
         time.sleep(0.05)
+
+
+def _git_lock(project: Project) -> Path | None:
+    name = (project.git("rev-parse", "--git-path", "index.lock", check=False) or "").strip()
+    return project.root / name if name else None
 
 
 def _staged(project: Project) -> set[str]:

@@ -96,7 +96,7 @@ class Surprise:
     def expected(self, runs: Sequence[Run]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """What others' runs say of the score of runs with these knobs and steps.
 
-        Beyond the steps at which the recipe has been run (a new recipe: any run), the slope itself is a guess: it
+        Away from the steps at which the recipe has been run (a new recipe: any run), the slope itself is a guess: it
         may be off by as much as it is.
 
         Returns
@@ -111,16 +111,15 @@ class Surprise:
         new = [quality.row(self.contest, run.knobs, run.steps or 1) for run in runs]
         mean, sd = Linear.foresee(rows, y, new, weights)
         price = QualityModel(Linear.fit(rows, y, features.varied(rows), weights)).price() or 0.0
-        beyond = np.array([self._beyond(run, reference) for run in runs])
-        return mean, np.hypot(sd * self.score_scale, price * beyond)
+        away = np.array([self._away(run, reference) for run in runs])
+        return mean, np.hypot(sd * self.score_scale, price * away)
 
     @staticmethod
-    def _beyond(run: Run, reference: Sequence[Run]) -> float:
-        """How far in ln(steps) a run lies outside of the steps that the reference has seen; 0 inside."""
+    def _away(run: Run, reference: Sequence[Run]) -> float:
+        """Distance in ln(steps) to the nearest run of the recipe; of a new recipe, to the nearest run of all."""
         own = [other.steps or 1 for other in reference if other.recipe.hash == run.recipe.hash]
         seen = own or [other.steps or 1 for other in reference]
-        steps_ = run.steps or 1
-        return max(0.0, math.log(min(seen) / steps_), math.log(steps_ / max(seen)))
+        return min(abs(math.log((run.steps or 1) / steps_)) for steps_ in seen)
 
     def _score(self, run: Run, score: float, mean: float, sd: float) -> Check:
         z = (score - mean) / sd

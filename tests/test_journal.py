@@ -131,6 +131,17 @@ def test_temporary_files_that_dvc_left_in_data_are_removed(dvc_project: Project)
     assert not left.exists()
 
 
+def test_a_lock_that_git_left_is_named_though_nothing_needed_it(
+    dvc_project: Project, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(journal, "GIT_WAIT_S", 0.0)
+    journal.begin(dvc_project, ["runs/mini/half.json"])
+    (dvc_project.root / ".git/index.lock").touch()
+    store.repair(dvc_project)
+    assert "repaired: " in caplog.text
+    assert "index.lock; if no git is running, remove it" in caplog.text
+
+
 def test_a_superseded_listing_goes_though_the_process_died_before_it_did(
     dvc_project: Project, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
