@@ -88,7 +88,11 @@ def rows(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
 
 
 def audit(
-    project: Project, contest: Contest, progress: Callable[[str], None] = lambda _name: None
+    project: Project,
+    contest: Contest,
+    progress: Callable[[str], None] = lambda _name: None,
+    *,
+    maintainers: bool = True,
 ) -> tuple[list[Outcome], list[Replay]]:
     """Try every attack on the project's dataset, and replay its own runs. Nothing is stored.
 
@@ -100,6 +104,8 @@ def audit(
         Whose guard is tried.
     progress
         Told the name of what begins.
+    maintainers
+        Whether those of params.yaml count.
 
     Raises
     ------
@@ -108,6 +114,9 @@ def audit(
     """
     dataset.require_complete(project)
     limits, known = project.params().guard, evidence.load(project, contest)
+    if not maintainers:
+        limits = msgspec.structs.replace(limits, maintainers=())
+        known = evidence.weigh(contest, known.runs, known.uploads, frozenset(), limits)
     stored = dataset.load_runs(project, contest.name)
     pins = quarantine.pins(project, contest, known, {run.run_id: run.knobs for run in stored})
     if len(known.runs) < limits.min_runs or not pins:

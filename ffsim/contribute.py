@@ -138,8 +138,8 @@ def second_look(
             found |= quarantine.unverified(new, reason)
             continue
         gone = {*without, *(run.run_id for run in new)}
-        known = evidence.stored(project, contest, gone)
         stored = [run for run in dataset.stored_runs(project, name) if run.run_id not in gone]
+        known = evidence.stored(project, contest, stored)
         pins = quarantine.pins(project, contest, known, {run.run_id: run.knobs for run in stored})
         try:
             found |= quarantine.weigh(contest, known, stored, new, pins, limits)

@@ -7,7 +7,6 @@ superseded by a corrected record follows the new one.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
 
 import msgspec
 
@@ -58,18 +57,17 @@ def load(project: Project, contest: Contest) -> Evidence:
     return _counted(project, contest, said, runs, uploads)
 
 
-def stored(project: Project, contest: Contest, without: Collection[str] = ()) -> Evidence:
+def stored(project: Project, contest: Contest, runs: list[Run]) -> Evidence:
     """The evidence of a contest as data.dvc lists it, also on a clone that has not pulled: what the guard asks.
 
     Parameters
     ----------
     project, contest
         Whose.
-    without
-        Runs that do not count.
+    runs
+        Those of `dataset.stored_runs` that count.
     """
     said = verdicts.of_contest(project, contest.name)
-    runs = [run for run in dataset.stored_runs(project, contest.name) if run.run_id not in without]
     return _counted(project, contest, said, runs, dataset.stored_uploads(project, contest.name))
 
 

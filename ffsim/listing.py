@@ -181,12 +181,6 @@ def directory_md5(text: str) -> str | None:
     return md5
 
 
-def total_size(text: str) -> int | None:
-    """The bytes of all files together, as the text of data.dvc says."""
-    size = _out(text).get("size")
-    return size if isinstance(size, int) else None
-
-
 def store_path(md5: str) -> str:
     """Path of an object in the embedded store, relative to the project."""
     return f"{STORE}/files/md5/{md5[:2]}/{md5[2:]}"

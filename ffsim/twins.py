@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Numbers with fewer digits coincide by chance: foreign logs round to tenths of a second.
 DIGITS = 6
-# SD in nats of the difference of two loss curves, a straight line taken out. Honest pairs of `laptop`: 0.043 or more.
+# SD in nats of the difference of two loss curves, a straight line taken out: a tenth of the noise of a mini-batch.
 CURVE_SD_NATS = 0.005
 CURVE_POINTS = 8
 RULE = "near_duplicate"

@@ -371,3 +371,13 @@ def test_with_another_remote_the_listings_are_fetched_and_the_merged_one_is_push
     assert merge.merge(clone, "origin/other").added == ["runs/mini/run-o.json", "verdicts/mini/run-o.json"]
     last = _clone(clone.root, tmp_path / "last")
     assert {path.stem for path in dataset.run_files(last, "mini")} == {"run-o", "run-m"}
+
+
+def test_status_says_that_a_merge_was_cut_off(dvc_project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    from ffsim import cli
+
+    _contribute(dvc_project, "other", "run-o", push=False)
+    dvc_project.git("switch", "-q", "main")
+    dvc_project.git("merge", "--no-commit", "--no-ff", "-q", "other")
+    cli.main(["status"])
+    assert "a merge is in the middle" in capsys.readouterr().out

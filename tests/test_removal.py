@@ -84,7 +84,7 @@ def test_the_size_that_dvc_shows_stays_right(with_run: Project) -> None:
     _remove(with_run)
     files = [path for path in with_run.data.rglob("*") if path.is_file()]
     text = listing.pointer(with_run) or ""
-    assert listing.total_size(text) == sum(path.stat().st_size for path in files)
+    assert f"size: {sum(path.stat().st_size for path in files)}\n" in text
     assert f"nfiles: {len(files)}\n" in text
 
 

@@ -12,8 +12,9 @@ from ffsim.cli import output
 @click.command("audit")
 @output.contest_option
 @click.option("--markdown", is_flag=True, help="Print the table as in docs/guard.md.")
+@click.option("--no-maintainers", is_flag=True, help="As if params.yaml named no maintainers.")
 @output.json_option
-def audit_command(contest_name: str | None, markdown: bool, as_json: bool) -> None:
+def audit_command(contest_name: str | None, markdown: bool, no_maintainers: bool, as_json: bool) -> None:
     """Attack the project's own dataset, in memory, to see how far false contributions could move its predictions.
 
     Prints for every attack how many of its runs are held back, and how far the pinned predictions move without
@@ -27,7 +28,7 @@ def audit_command(contest_name: str | None, markdown: bool, as_json: bool) -> No
     project = output.project()
     contest = project.contest(contest_name)
     with output.console(err=True).status("attacking") as status:
-        outcomes, replays = audit.audit(project, contest, status.update)
+        outcomes, replays = audit.audit(project, contest, status.update, maintainers=not no_maintainers)
     if as_json:
         output.emit(
             {
@@ -56,11 +57,14 @@ def trust_command(contest_name: str | None, as_json: bool) -> None:
 
     Example: ffsim trust
     """
-    from ffsim import evidence
+    from ffsim import dataset, evidence
 
     project = output.project()
     contest = project.contest(contest_name)
-    found = sorted(evidence.stored(project, contest).contributors, key=lambda one: -one.runs)
+    found = sorted(
+        evidence.stored(project, contest, dataset.stored_runs(project, contest.name)).contributors,
+        key=lambda one: -one.runs,
+    )
     if as_json:
         output.emit([dataclasses.asdict(one) for one in found])
         return

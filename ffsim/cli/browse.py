@@ -53,6 +53,8 @@ def status_command(as_json: bool) -> None:
         printer.print(
             f"{files} below data/ not in data.dvc (e.g. {unlisted[0]}): another revision's? `dvc checkout data`"
         )
+    if project.git("rev-parse", "-q", "--verify", "MERGE_HEAD", check=False):
+        printer.print("a merge is in the middle: finish it, or `git merge --abort`")
     for name in running:
         printer.print(f"running: {name}")
     for name in own:
