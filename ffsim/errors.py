@@ -46,3 +46,7 @@ class ModelError(FfsimError):
 
 class InitError(FfsimError):
     """A project cannot be made in that folder."""
+
+
+class LogError(FfsimError):
+    """A training log cannot be read, or its dialect is not known."""

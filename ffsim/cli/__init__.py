@@ -32,6 +32,7 @@ COMMANDS = {
     "status": ("browse", "What is here, what is predicted, what waits."),
     "runs": ("browse", "List runs: filter, sort, choose columns."),
     "show": ("browse", "Everything about one run or upload."),
+    "read-log": ("logs", "What a training log says, in whichever dialect."),
     "recipe": ("recipes", "Show, compare and make recipes."),
     "schema": ("schema", "The data contracts, as a page or as JSON Schema."),
     "diff": ("diff", "Predicted against official scores between two versions."),
