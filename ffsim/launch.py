@@ -11,20 +11,18 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
-from ffsim import jsonio
+from ffsim import caches, jsonio
 from ffsim.contest import Launch
 from ffsim.errors import RunError
-from ffsim.records import StartKind
+from ffsim.supervise import Command, Running
 
 Event = dict[str, Any]
-SHUTDOWN_S = 10.0  # from a request to end until the process group is killed
 
 
 def events(
@@ -50,47 +48,44 @@ def events(
     Yields
     ------
     dict
-        ``caches`` first (`observed` start), then the trainer's own, last ``exit`` if its code was not 0.
+        ``caches`` first (`observed` start), then the trainer's own, then ``caches`` again with what was seen until
+        its end, last ``exit`` if its code was not 0.
 
     Raises
     ------
     RunError
-        If it was ended by the wall limit.
+        If it was ended by the wall limit, or for the size of its log.
     """
     job_file = folder / "job.json"
     jsonio.write_atomic(job_file, jsonio.pretty(job))
-    environment = {**os.environ, **launch.environment}
-    for name in launch.cache_folders:
-        cache = folder / "caches" / name
-        cache.mkdir(parents=True)
-        environment[name] = str(cache)
-    yield {"event": "caches", "observed": _observed(folder / "caches")}
-    with log.open("wb") as sink, (folder / "stderr").open("w+b") as stderr:
-        process = subprocess.Popen(
-            [sys.executable, "-m", launch.trainer, str(job_file)],
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            stdin=subprocess.DEVNULL,
-            env=environment,
-            cwd=cwd,
-            start_new_session=True,  # a process group of its own, ended as a whole
-        )
-        limit_s = launch.wall_limit_startup_s + launch.wall_limit_factor * budget_s if budget_s is not None else None
-        with _ended(process, limit_s) as timed_out:
-            assert process.stdout is not None  # noqa: S101
-            for line in process.stdout:
-                sink.write(line)
-                sink.flush()
-                event = _parse(line)
-                if event is not None:
-                    yield event
-            code = process.wait()
-        if timed_out.is_set():
-            raise RunError(f"ended after {limit_s:.0f} s by the wall, the contest's limit")
-        if code != 0:
-            stderr.seek(0)
-            said = stderr.read().decode(errors="replace").strip().splitlines()
-            yield {"event": "exit", "code": code, "stderr": said[-1][:200] if said else ""}
+    places = caches.fresh(folder / "caches", launch.cache_folders)
+    before = caches.artifacts(folder / "caches") if places else 0
+    yield {"event": "caches", "observed": caches.observed(before, before)}
+    limit_s = launch.wall_limit_startup_s + launch.wall_limit_factor * budget_s if budget_s is not None else None
+    command = Command(
+        arguments=(sys.executable, "-m", launch.trainer, str(job_file)),
+        cwd=cwd,
+        log=log,
+        environment={**os.environ, **launch.environment, **places},
+        limit_s=limit_s,
+        stderr=folder / "stderr",
+    )
+    with Running(command) as running:
+        for line in running:
+            event = _parse(line)
+            if event is not None:
+                yield event
+    ending = running.ending
+    after = caches.artifacts(folder / "caches") if places else 0
+    yield {"event": "caches", "observed": caches.observed(before, after)}
+    if ending.timed_out:
+        raise RunError(f"ended after {limit_s:.0f} s by the wall, the contest's limit")
+    if ending.log_full:
+        raise RunError(f"ended for the size of its log, {command.log_max_bytes:,} bytes")
+    code = -(ending.signal or 0) if ending.code is None else ending.code
+    if code != 0:
+        said = (folder / "stderr").read_text(errors="replace").strip().splitlines()
+        yield {"event": "exit", "code": code, "stderr": said[-1][:200] if said else ""}
 
 
 @contextlib.contextmanager
@@ -110,39 +105,6 @@ def termination_as_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-@contextlib.contextmanager
-def _ended(process: subprocess.Popen[bytes], limit_s: float | None) -> Iterator[threading.Event]:
-    """End the whole process group on the way out, and after `limit_s` seconds by the wall."""
-    timed_out = threading.Event()
-
-    def expire() -> None:
-        timed_out.set()
-        _signal_group(process, signal.SIGKILL)
-
-    timer = threading.Timer(limit_s, expire) if limit_s is not None else None
-    if timer is not None:
-        timer.daemon = True
-        timer.start()
-    try:
-        yield timed_out
-    finally:
-        if timer is not None:
-            timer.cancel()
-        if process.poll() is None:
-            _signal_group(process, signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(SHUTDOWN_S)
-        _signal_group(process, signal.SIGKILL)
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-
-
-def _signal_group(process: subprocess.Popen[bytes], which: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, which)
-
-
 def _parse(line: bytes) -> Event | None:
     """An event of the trainer; other lines are only kept in the log."""
     try:
@@ -150,8 +112,3 @@ def _parse(line: bytes) -> Event | None:
     except ValueError:
         return None
     return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
-
-
-def _observed(caches: Path) -> StartKind:
-    """Cold if there was nothing in any cache folder at launch."""
-    return "warm" if any(path.is_file() for path in caches.rglob("*")) else "cold"
