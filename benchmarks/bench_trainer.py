@@ -25,9 +25,11 @@ import yaml
 
 from ffsim.train.corpus import Batches, load_text
 from ffsim.train.job import Knobs, Text
-from ffsim.train.loop import one_fast_thread, train_step
+from ffsim.train.loop import one_fast_thread
 from ffsim.train.model import GPT, VOCABULARY
 from ffsim.train.optimizers import Optimizer
+from ffsim.train.schedule import lr_multiplier
+from ffsim.train.step import Step
 
 ROOT = Path(__file__).parent.parent
 MATRIX = 1024
@@ -52,6 +54,7 @@ def main() -> None:
             f"{name:<12}{row['steps_per_cpu_s']:>12.1f}{row['step_ms']:>9.2f}"
             f"{row['ratio_to_reference']:>14.2f}{row['share_of_matmul_rate']:>16.1%}"
         )
+    print(f"base recipe: {report['trainers']['adamw']['share_of_matmul_rate'] * 100:.1f} % of the matrix-product rate")
 
 
 def measure(n_rounds: int, n_steps: int) -> dict[str, Any]:
@@ -101,7 +104,13 @@ def trainer(knobs: Knobs, path: Path, n_steps: int) -> Callable[[int], float]:
     model = GPT(knobs, seed=1)
     optimizer = Optimizer(model, knobs)
     batches = Batches(text, order=1, sequence=knobs.sequence, batch=knobs.batch)
-    return lambda step: train_step(knobs, model, optimizer, batches.next(), step / n_steps)
+    make_step, schedule = Step(model, optimizer), {"warmup": knobs.warmup, "cooldown": knobs.cooldown}
+
+    def turn(step: int) -> float:
+        lr_scale = lr_multiplier(step / n_steps, **schedule, cooldown_shape=knobs.cooldown_shape)
+        return make_step(*batches.next(), lr_scale).item()
+
+    return turn
 
 
 def step_flops(knobs: Knobs) -> float:

@@ -23,6 +23,7 @@ CHOICES = {
     "activation": ("relu2", "relu", "gelu", "silu"),
     "optimizer": ("adamw", "muon"),
     "cooldown_shape": ("linear", "cosine", "one_minus_sqrt"),
+    "dtype": ("float32", "bfloat16"),
 }
 AT_LEAST_ONE = ("layers", "width", "head_dim", "sequence", "batch", "mlp_multiple")
 
@@ -52,6 +53,7 @@ class Knobs:
     cooldown: float
     cooldown_shape: str
     clip: float
+    dtype: str = "float32"  # of the matrix products in the blocks
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
@@ -225,9 +227,10 @@ def _read(record: type[Record], values: Any, name: str) -> Record:
     fields = {field.name: str(field.type) for field in dataclasses.fields(record)}  # type: ignore[arg-type]
     if unknown := sorted(str(key) for key in set(values) - set(fields)):
         raise RunError(f"{name} has unknown keys: {', '.join(unknown)}; allowed: {', '.join(fields)}")
-    if missing := sorted(set(fields) - set(values)):
+    given = {f.name for f in dataclasses.fields(record) if f.default is not dataclasses.MISSING}  # type: ignore[arg-type]
+    if missing := sorted(set(fields) - set(values) - given):
         raise RunError(f"{name} lacks {', '.join(missing)}; a job is complete, with every default filled in")
-    return record(**{key: _typed(kind, values[key], f"{name}.{key}") for key, kind in fields.items()})
+    return record(**{key: _typed(fields[key], value, f"{name}.{key}") for key, value in values.items()})
 
 
 def _typed(kind: str, value: Any, name: str) -> Any:

@@ -33,8 +33,9 @@ from ffsim.train.measure import Emit, Log, Meters, peak_memory_bytes, summary, w
 from ffsim.train.model import GPT
 from ffsim.train.optimizers import Optimizer
 from ffsim.train.schedule import lr_multiplier
+from ffsim.train.step import Step
 
-__all__ = ["Job", "Result", "one_fast_thread", "score", "train", "train_step"]
+__all__ = ["Job", "Result", "one_fast_thread", "score", "train"]
 
 PHASE = "1"  # the batch never changes size, so step times have one phase
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # <malloc.h> of glibc
@@ -90,7 +91,8 @@ def train(job: Job, emit: Emit, *, process_started_s: float | None = None) -> Re
     score_texts = {name: load_text(text) for name, text in job.score_texts.items()}
     model = GPT(knobs, job.seed).to(device)
     optimizer = Optimizer(model, knobs)
-    _warm_up(job, model, optimizer, train_text, device)
+    make_step = Step(model, optimizer)
+    _warm_up(job, model, optimizer, make_step, train_text, device)
 
     batches = Batches(train_text, order=job.order, sequence=knobs.sequence, batch=knobs.batch)
     budget_s = job.budget_s if job.steps is None and job.budget_s is not None else math.inf
@@ -112,7 +114,7 @@ def train(job: Job, emit: Emit, *, process_started_s: float | None = None) -> Re
     step, fraction = 0, 0.0
     meters.start()
     while step < job.steps if job.steps is not None else not clock.should_stop():
-        loss_nats = train_step(job.knobs, model, optimizer, batches.next(device), fraction)
+        loss_nats = make_step(*batches.next(device), _lr_scale(knobs, fraction)).item()
         step += 1
         if not math.isfinite(loss_nats):
             raise RunError(f"the loss is {loss_nats} at step {step}; lower lr and muon_lr, or limit with clip")
@@ -178,46 +180,20 @@ def score(
     return {"bpb": nats / math.log(2) / n_bytes, "nats": nats, "bytes": n_bytes, "tokens": n_bytes}
 
 
-def train_step(
-    knobs: Knobs,
-    model: GPT,
-    optimizer: Optimizer,
-    batch: tuple[torch.Tensor, torch.Tensor],
-    fraction: float,
-) -> float:
-    """Make one optimizer step.
-
-    Parameters
-    ----------
-    knobs
-        warmup, cooldown and cooldown_shape are read here.
-    model, optimizer
-        Changed in place.
-    batch
-        Inputs and targets, int64, shape (batch, sequence) each.
-    fraction
-        Share of the run that is over, which decides the learning rate.
-
-    Returns
-    -------
-    float
-        The loss before the step, in nats per byte.
-    """
-    inputs, targets = batch
-    loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
-    loss.backward()  # type: ignore[no-untyped-call]
+def _lr_scale(knobs: Knobs, fraction: float) -> float:
     shape = knobs.cooldown_shape
-    optimizer.step(lr_multiplier(fraction, warmup=knobs.warmup, cooldown=knobs.cooldown, cooldown_shape=shape))
-    return loss.item()
+    return lr_multiplier(fraction, warmup=knobs.warmup, cooldown=knobs.cooldown, cooldown_shape=shape)
 
 
-def _warm_up(job: Job, model: GPT, optimizer: Optimizer, train_text: Bytes, device: torch.device) -> None:
+def _warm_up(
+    job: Job, model: GPT, optimizer: Optimizer, make_step: Step, train_text: Bytes, device: torch.device
+) -> None:
     """Make real steps on batches of their own, then put everything back."""
     weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     rng_state = torch.get_rng_state()
     batches = Batches(train_text, order=job.order, sequence=job.knobs.sequence, batch=job.knobs.batch)
     for _ in range(job.clock.warmup_steps):
-        train_step(job.knobs, model, optimizer, batches.next(device), fraction=0.0)
+        make_step(*batches.next(device), _lr_scale(job.knobs, 0.0))
     model.load_state_dict(weights)
     optimizer.zero_state()
     torch.set_rng_state(rng_state)

@@ -15,7 +15,9 @@ from ffsim.train.job import Job, Knobs
 
 
 def test_the_trainer_knows_exactly_the_knobs_of_the_embedded_contest():
-    assert {field.name for field in dataclasses.fields(Knobs)} == set(DEFAULTS)
+    fields = dataclasses.fields(Knobs)
+    optional = {field.name for field in fields if field.default is not dataclasses.MISSING}
+    assert {field.name for field in fields} == set(DEFAULTS) | optional
 
 
 def test_a_job_is_read_from_json(job):
@@ -37,6 +39,7 @@ def test_a_job_is_read_from_json(job):
         ("knobs.lr", float("nan"), "lr"),
         ("knobs.lr", float("inf"), "lr"),
         ("knobs.activation", "tanh", "activation"),
+        ("knobs.dtype", "float16", "dtype"),
         ("knobs.width", 20, "whole heads"),
         ("knobs.head_dim", 1, "whole heads"),
         ("knobs", [], "knobs"),
@@ -77,6 +80,11 @@ def test_a_missing_knob_is_not_filled_in(job):
     del job["knobs"]["clip"]
     with pytest.raises(RunError, match="clip"):
         Job.from_dict(job)
+
+
+def test_a_knob_that_is_newer_than_the_job_means_as_before(job):
+    job["knobs"].pop("dtype", None)
+    assert Job.from_dict(job).knobs.dtype == "float32"
 
 
 def test_a_wrong_clock_policy_is_refused(job):

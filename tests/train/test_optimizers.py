@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tiny_jobs import knobs
 
 from ffsim.train.model import GPT
-from ffsim.train.optimizers import Muon, Optimizer, orthogonalise
+from ffsim.train.optimizers import ADAM_EPSILON, Muon, Optimizer, orthogonalise
 
 
 def model_and_optimizer(**changes):
@@ -55,8 +55,7 @@ def test_queries_keys_and_values_are_orthogonalised_one_by_one():
     fused = torch.zeros(3 * width, width)
     gradient = torch.randn(fused.shape, generator=torch.Generator().manual_seed(1))
     gradient[:width] *= 1e-3  # small queries must not be drowned by large values
-    fused.grad = gradient
-    Muon({"blocks.0.attention_in": fused}, recipe).step(1.0)
+    Muon({"blocks.0.attention_in": fused}, recipe).update([gradient], None)
     expected = -recipe.muon_lr * orthogonalise(gradient.view(3, width, width)).flatten(0, 1)
     torch.testing.assert_close(fused, expected, rtol=0, atol=1e-6)
 
@@ -65,8 +64,7 @@ def test_queries_keys_and_values_are_orthogonalised_one_by_one():
 def test_muon_scales_tall_matrices(rows, columns, size):
     recipe = knobs(optimizer="muon", weight_decay=0.0)
     matrix = torch.zeros(rows, columns)
-    matrix.grad = torch.eye(rows, columns)
-    Muon({"mlp": matrix}, recipe).step(1.0)
+    Muon({"mlp": matrix}, recipe).update([torch.eye(rows, columns)], None)
     typical = matrix.diagonal().abs().mean() / recipe.muon_lr
     assert 0.6 * size < typical < 1.3 * size
 
@@ -87,6 +85,52 @@ def test_after_zeroing_the_state_a_step_is_a_first_step(optimizer):
     optim.step(1.0)
     again = weights(model)
     assert all(torch.equal(first[name], again[name]) for name in first)
+
+
+def test_adamw_is_that_of_torch():
+    model, optim = model_and_optimizer(clip=1.0, weight_decay=0.1)
+    twin, recipe = GPT(knobs(), seed=1), knobs()
+    decayed = [parameter for name, parameter in twin.named_parameters() if name != "embedding"]
+    groups = [{"params": [twin.embedding], "weight_decay": 0.0}, {"params": decayed, "weight_decay": 0.1}]
+    theirs = torch.optim.AdamW(groups, lr=recipe.lr, betas=(recipe.beta1, recipe.beta2), eps=ADAM_EPSILON)
+    for seed in range(4):
+        for each in (model, twin):
+            fill_gradients(each, seed=seed)
+        torch.nn.utils.clip_grad_norm_(twin.parameters(), 1.0)
+        theirs.step()
+        optim.step(1.0)
+    for name, tensor in weights(twin).items():
+        torch.testing.assert_close(weights(model)[name], tensor, rtol=1e-5, atol=1e-6)
+
+
+def test_both_updates_of_adamw_agree(monkeypatch):
+    (fused, fused_optim), (plain, plain_optim) = model_and_optimizer(), model_and_optimizer()
+    monkeypatch.setattr(plain_optim._parts[0], "_fused_update", plain_optim._parts[0]._plain_update)
+    for seed in range(4):
+        for model, optim in ((fused, fused_optim), (plain, plain_optim)):
+            fill_gradients(model, seed=seed)
+            optim.step(0.3 + 0.1 * seed)
+    for name, tensor in weights(plain).items():
+        torch.testing.assert_close(weights(fused)[name], tensor, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_step_allocates_no_state(optimizer):
+    _, optim = model_and_optimizer(optimizer=optimizer)
+    held = [dict(vars(part)) for part in optim._parts]
+    for parameter in optim._parameters:
+        parameter.grad = torch.ones_like(parameter)
+    optim.step(1.0)
+    for part, before in zip(optim._parts, held, strict=True):
+        assert all(vars(part)[name] is value for name, value in before.items())
+        assert vars(part).keys() == before.keys()
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_step_without_a_backward_pass_is_refused(optimizer):
+    _, optim = model_and_optimizer(optimizer=optimizer)
+    with pytest.raises(RuntimeError, match="backward pass"):
+        optim.step(1.0)
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
