@@ -87,7 +87,7 @@ def draw(
 
 
 def default_contest() -> str:
-    """The name of the packaged contest whose texts the package carries too.
+    """The name of the packaged contest that is embedded: the package carries its texts too.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def default_contest() -> str:
         If there is not exactly one.
     """
     texts = packaged.files("texts")
-    known = [contests.load(name) for name in contests.available()]
+    known = [one for one in map(contests.load, contests.available()) if one.embedded]
     names = [one.name for one in known if all(text.path in texts for text in one.texts.values())]
     if len(names) != 1:
         raise InitError(f"which contest? --contest takes a file, or one of {', '.join(contests.available())}")
@@ -167,7 +167,7 @@ def _texts(contest: Contest, folders: Iterable[Path]) -> dict[str, Path]:
     """Path below data/texts -> where it is: in one of the folders, or carried by the package."""
     carried = packaged.files("texts")
     found: dict[str, Path] = {}
-    for name, text in contest.texts.items():
+    for name, text in contest.held_texts.items():
         paths = [folder / path for folder in folders for path in (text.path, PurePosixPath(text.path).name)]
         paths += [carried[text.path]] if text.path in carried else []
         found[text.path] = _fitting(name, text, paths)

@@ -8,93 +8,18 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from ffsim import yamlio
-from ffsim.clock import ClockPolicy
+from ffsim.contestfile import NAME, PACKAGED, File, Launch, Text, resolved
 from ffsim.errors import ContestError
-from ffsim.knobs import Knob, KnobTable
+from ffsim.knobs import KnobTable
+from ffsim.policy import ClockPolicy
 
-PACKAGED = Path(__file__).parent / "contests"
-NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
-
-
-class Text(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A text: its path below data/texts, its size and hash, and who may read it."""
-
-    path: str
-    role: Literal["train", "rehearsal", "official"]
-    bytes: int
-    sha256: str
-
-    def job(self, texts: Path) -> dict[str, Any]:
-        """The text as a trainer's job names it."""
-        return {"path": str(texts / self.path), "bytes": self.bytes, "sha256": self.sha256}
-
-
-class Metric(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is scored; `impossible_below_bpb` is a score that only a wrong unit reaches."""
-
-    name: str
-    vocabulary: int
-    impossible_below_bpb: float
-
-
-class Official(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Who scores an upload: ffsim itself (an embedded contest) or an organiser elsewhere."""
-
-    scored_by: Literal["ffsim", "organiser"]
-
-
-class Hosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Fingerprint fields: hosts that agree in all of `block_by` pool into one block.
-
-    `flags` names the environment variables that change numerics or speed; they enter the fingerprint.
-    """
-
-    block_by: tuple[str, ...]
-    flags: tuple[str, ...] = ()
-
-
-class Launch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How a rehearsal starts: trainer module, environment, cache folders that a cold start empties.
-
-    A run is ended after `wall_limit_startup_s` + `wall_limit_factor` x its budget by the wall.
-    """
-
-    trainer: str
-    environment: dict[str, str]
-    cache_folders: tuple[str, ...]
-    devices: tuple[str, ...]
-    wall_limit_factor: float
-    wall_limit_startup_s: float
-
-
-class Trainers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which trainer versions are comparable in quality: era -> versions."""
-
-    eras: dict[str, tuple[str, ...]]
-
-
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    contest: str
-    title: str
-    about: str
-    budget_s: float
-    clock: dict[str, Any]
-    metric: Metric
-    texts: dict[str, Text]
-    official: Official
-    curve_at: tuple[float, ...]
-    hosts: Hosts
-    launch: Launch
-    trainers: Trainers
-    tokens_per_step: tuple[str, ...]
-    phases: tuple[str, ...]
-    knobs: dict[str, Knob]
+__all__ = ["PACKAGED", "Contest", "Launch", "Text", "available", "load"]
 
 
 class Contest:
@@ -106,12 +31,15 @@ class Contest:
         The parsed contest file; its fields are attributes of the contest, `knobs` as a `KnobTable`.
     source
         Where it was read.
+    sha256
+        Of the file, and of those that it extends.
     """
 
-    def __init__(self, file: _File, source: Path) -> None:
+    def __init__(self, file: File, source: Path, sha256: str) -> None:
         self.name = file.contest
         self.title = file.title
         self.about = file.about
+        self.embedded = file.embedded  # what a project is made of where no contest is named
         self.budget_s = file.budget_s
         self.clock = file.clock
         self.metric = file.metric
@@ -119,17 +47,26 @@ class Contest:
         self.official = file.official
         self.curve_at = file.curve_at
         self.hosts = file.hosts
+        self.artifact = file.artifact
         self.launch = file.launch
         self.trainers = file.trainers
         self.tokens_per_step = file.tokens_per_step
         self.phases = file.phases
+        self.schedule = file.schedule
         self.knobs = KnobTable(file.knobs)
         self.source = source
+        self.sha256 = sha256
+        self.clock_policy = ClockPolicy.from_dict(file.clock)
         self._check()
 
     def text(self, role: str) -> str:
         """The name of the text with a role."""
         return next(name for name, text in self.texts.items() if text.role == role)
+
+    @property
+    def held_texts(self) -> dict[str, Text]:
+        """The texts that lie below data/texts, by name."""
+        return {name: text for name, text in self.texts.items() if text.path}
 
     @property
     def scored_texts(self) -> tuple[str, ...]:
@@ -159,11 +96,11 @@ class Contest:
             raise ContestError(f"device {device[:40]!r}: the contest {self.name} runs on {allowed}")
         return device
 
-    def step_tokens(self, knobs: dict[str, Any]) -> int:
-        """Tokens of one optimizer step of a recipe."""
+    def step_tokens(self, knobs: Mapping[str, Any]) -> int:
+        """Tokens of one micro-batch of a recipe: of one optimizer step in the phase ``"1"``."""
         tokens = 1
-        for name in self.tokens_per_step:
-            tokens *= int(knobs[name])
+        for factor in self.tokens_per_step:
+            tokens *= factor if isinstance(factor, int) else int(knobs[factor])
         return tokens
 
     def _check(self) -> None:
@@ -179,12 +116,27 @@ class Contest:
             raise ContestError(f"{where}: launch.devices needs at least one device")
         if not self.phases:
             raise ContestError(f"{where}: phases needs at least one name")
-        ClockPolicy.from_dict(self.clock)
-        for name in self.tokens_per_step:
-            if name not in self.knobs:
-                raise ContestError(f"{where}: tokens_per_step: {name} {self.knobs.unknown(name)}")
-            if self.knobs[name].type != "int":
-                raise ContestError(f"{where}: tokens_per_step: {name} is no whole number")
+        if bad := next((phase for phase in self.phases if not re.fullmatch(r"[1-9][0-9]{0,3}", phase)), None):
+            raise ContestError(f"{where}: phase {bad!r}: a phase is named by its number of micro-batches")
+        if self.launch.trainer is None and not self.launch.command:
+            raise ContestError(f"{where}: launch needs a trainer or a command")
+        if "/" in self.artifact.file or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}", self.artifact.file):
+            raise ContestError(f"{where}: artifact.file {self.artifact.file[:60]!r}: a file name, no path")
+        self._check_names(where)
+
+    def _check_names(self, where: str) -> None:
+        """Knobs that other sections name are knobs of the table, and are numbers."""
+        sections = {"tokens_per_step": {f for f in self.tokens_per_step if isinstance(f, str)}}
+        sections["schedule"] = self.schedule.names()
+        for section, names in sections.items():
+            for name in sorted(names):
+                if name not in self.knobs:
+                    raise ContestError(f"{where}: {section}: {name} {self.knobs.unknown(name)}")
+                if self.knobs[name].type not in ({"int"} if section == "tokens_per_step" else {"int", "float"}):
+                    raise ContestError(f"{where}: {section}: {name} is no number")
+        for knob in self.knobs:
+            if knob.since is not None and knob.since not in self.trainers.versions:
+                raise ContestError(f"{where}: knob {knob.name}: since {knob.since}: no trainer version of an era")
 
     def _check_texts(self, where: str) -> None:
         roles = [text.role for text in self.texts.values()]
@@ -194,6 +146,10 @@ class Contest:
         for name, text in self.texts.items():
             if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
                 raise ContestError(f"{where}: the text name {name!r} must be a lower-case word")
+            if not text.path:
+                continue
+            if text.bytes is None or not text.sha256:
+                raise ContestError(f"{where}: text {name} has a path; it needs bytes and sha256 too")
             if Path(text.path).is_absolute() or ".." in Path(text.path).parts:
                 raise ContestError(f"{where}: the path of text {name} must stay below data/texts")
 
@@ -242,8 +198,8 @@ def _read(path: Path) -> Contest:
 
 @functools.lru_cache(maxsize=32)
 def _parse(path: Path, _stamp: int) -> Contest:
-    document = yamlio.load_file(path, ContestError)
+    document, sha256 = resolved(path)
     try:
-        return Contest(msgspec.convert(document, _File), path)
+        return Contest(msgspec.convert(document, File), path, sha256)
     except msgspec.ValidationError as error:
         raise ContestError(f"{path}: {error}") from None

@@ -43,6 +43,8 @@ class Knob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         Whether an optimum inside the range is expected.
     moves
         What the knob can change: the number of ``steps`` in the budget, the ``value`` of a step.
+    since
+        Trainer version that brought it; records of older versions do not carry it. Null: it was always there.
     """
 
     type: Literal["int", "float", "bool", "choice"]
@@ -59,6 +61,7 @@ class Knob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     unit_step: float = 1.0
     unit: str = ""
     bowl: bool = False
+    since: str | None = None
 
     def problem(self, value: Any) -> str | None:
         """What is wrong with a value by itself, in words, or None."""

@@ -58,7 +58,7 @@ def run(project: Project, contest: Contest) -> Result:
         for document in verdict.runs
         if document["run_id"] not in stems
     ]
-    problems += dataset.texts_problems(project, contest.texts.items())
+    problems += dataset.texts_problems(project, contest.held_texts.items())
     problems += _recipes(project, contest)
     problems += _store(project)
     found, unverified = _uploads(project, contest)
@@ -151,7 +151,7 @@ def _counts(
         counts[f"{kind}s"] = sum(run.kind == kind for run in runs)
     counts |= {standing: standings.count(standing) for standing in ("quarantined", "superseded", "removed")}
     counts["finished"] = sum(run.status == "finished" for run in runs)
-    counts["recipes_run"] = len({run.recipe.hash for run in runs})
+    counts["recipes_run"] = len({run.recipe_hash for run in runs})
     counts["host_blocks"] = len({run.host.block for run in runs})
     counts["contributors"] = len({run.contributor for run in runs})
     try:

@@ -17,6 +17,7 @@ from ffsim.errors import FfsimError, printable
 COMMANDS = {
     "init": ("init", "Make a project of one's own, from the installed package."),
     "rehearse": ("train", "Train a recipe cold, score it, write its record."),
+    "walk": ("walk", "Replay a recipe's schedule on given step times: steps, phases, tokens."),
     "official": ("official", "Play the organiser, or record a score received from one."),
     "add-run": ("contribute", "Check run records and add them to the dataset."),
     "accept": ("curate", "Take runs out of quarantine."),
@@ -29,6 +30,7 @@ COMMANDS = {
     "review": ("merge", "Say what a branch would bring, and what the guard says of it."),
     "driver": ("driver", "Let a plain `git merge` merge the dataset."),
     "validate": ("contribute", "Check the whole dataset (a pipeline stage)."),
+    "doctor": ("doctor", "Look at versions, devices, caches, store and git: what is missing."),
     "status": ("browse", "What is here, what is predicted, what waits."),
     "runs": ("browse", "List runs: filter, sort, choose columns."),
     "show": ("browse", "Everything about one run or upload."),
