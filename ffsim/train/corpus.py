@@ -96,12 +96,13 @@ class Batches:
         self._epoch = 0
         self._starts = self._epoch_starts()
 
-    def next(self, device: torch.device | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return inputs and targets, int64, shape (batch, sequence) each; targets are one byte later."""
-        while len(self._starts) < self._batch:
+    def next(self, device: torch.device | None = None, size: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return inputs and targets, int64, shape (size x batch, sequence) each; targets are one byte later."""
+        rows = size * self._batch
+        while len(self._starts) < rows:
             self._epoch += 1
             self._starts = np.concatenate([self._starts, self._epoch_starts()])
-        taken, self._starts = self._starts[: self._batch], self._starts[self._batch :]
+        taken, self._starts = self._starts[:rows], self._starts[rows:]
         windows = torch.from_numpy(self._text[taken[:, None] + self._reach].astype(np.int64)).to(device)
         return windows[:, :-1], windows[:, 1:]
 

@@ -14,23 +14,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ffsim.clock import ClockPolicy
 from ffsim.errors import RunError
+from ffsim.policy import ClockPolicy
+from ffsim.schedule import BatchSchedule
 
 Record = TypeVar("Record")
 
 CHOICES = {
     "activation": ("relu2", "relu", "gelu", "silu"),
     "optimizer": ("adamw", "muon"),
-    "cooldown_shape": ("linear", "cosine", "one_minus_sqrt"),
     "dtype": ("float32", "bfloat16"),
+    "cooldown_shape": ("linear", "cosine", "one_minus_sqrt"),
 }
-AT_LEAST_ONE = ("layers", "width", "head_dim", "sequence", "batch", "mlp_multiple")
+AT_LEAST_ONE = (
+    "layers", "width", "head_dim", "sequence", "batch", "mlp_multiple", "accumulate", "ramp1", "ramp2", "ema_every",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Knobs:
-    """The settings of a recipe; the contest's knob table says what each is and where it may lie."""
+    """The settings of a recipe; the contest's knob table says what each is and where it may lie.
+
+    Those with a default may be missing from a job: a contest whose table does not have them trains without.
+    """
 
     layers: int
     width: int
@@ -53,7 +59,24 @@ class Knobs:
     cooldown: float
     cooldown_shape: str
     clip: float
-    dtype: str = "float32"  # of the matrix products in the blocks
+    accumulate: int = 1
+    ramp1: int = 1
+    ramp1_until: float = 0.0
+    ramp2: int = 1
+    ramp2_until: float = 0.0
+    ramp_lr: float = 0.5
+    ema: float = 0.0
+    ema_every: int = 8
+    ema_blend: float = 1.0
+    compile: bool = False
+    prewarm: bool = True
+    dtype: str = "float32"
+
+    @property
+    def batches(self) -> BatchSchedule:
+        """Micro-batches of every step."""
+        ramp = ((self.ramp1, self.ramp1_until), (self.ramp2, self.ramp2_until))
+        return BatchSchedule(size=self.accumulate, ramp=tuple((k, until) for k, until in ramp if until > 0))
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
@@ -100,6 +123,11 @@ class Job:
         Which of `score_texts` is also scored on the way, and at which fractions of the run. Not charged.
     device
         A torch device such as ``"cpu"``.
+    step_times_s
+        Mean seconds of a step by batch phase: the schedule follows these, on a virtual clock, and not what the
+        steps take here. None: the contest's clock.
+    save_to
+        File for the final weights (NPZ); None saves nothing.
     """
 
     knobs: Knobs
@@ -113,6 +141,8 @@ class Job:
     curve_text: str | None
     curve_at: tuple[float, ...]
     device: str
+    step_times_s: Mapping[str, float] | None = None
+    save_to: str | None = None
 
     def __post_init__(self) -> None:
         if not (0 <= self.seed < 2**63 and 0 <= self.order < 2**63):
@@ -150,6 +180,9 @@ class Job:
         if "score_texts" in values:
             texts = _mapping(values["score_texts"], "score_texts")
             values["score_texts"] = {name: _read(Text, t, f"score_texts.{name}") for name, t in texts.items()}
+        if values.get("step_times_s") is not None:
+            times = _mapping(values["step_times_s"], "step_times_s")
+            values["step_times_s"] = {str(k): _typed("float", s, f"step_times_s.{k}") for k, s in times.items()}
         if isinstance(values.get("curve_at"), list | tuple):
             values["curve_at"] = tuple(_typed("float", at, "curve_at") for at in values["curve_at"])
         return _read(cls, values, "job")
@@ -171,6 +204,16 @@ class ClockReading:
         Load average of the machine at the end.
     last_step_s, longest_step_s
         Charged seconds of single steps.
+    first_step_s
+        From the launch to the end of the first step.
+    startup_charged_s
+        Start-up above the contest's cap.
+    compile_startup_s, compile_charged_s
+        Compiles that were free, and those that were charged; by the contest's time source.
+    late_compiles
+        How many were charged.
+    save_s
+        Blending and saving the weights.
     """
 
     startup_s: float
@@ -181,6 +224,12 @@ class ClockReading:
     load_1m: float
     last_step_s: float
     longest_step_s: float
+    first_step_s: float
+    startup_charged_s: float
+    compile_startup_s: float
+    compile_charged_s: float
+    late_compiles: int
+    save_s: float
 
 
 @dataclass(frozen=True)
@@ -197,6 +246,8 @@ class Result:
         Per text: bpb, nats (summed over the text), bytes (scored), tokens.
     curves
         ``loss``: [step, charged_s, loss_nats]; ``bpb``: [step, charged_s, bpb].
+    compiles
+        Every compile, as `ffsim.train.compiles.Compile`.
     weights_sha256
         Over names and bytes of the parameters, in state-dict order.
     """
@@ -207,6 +258,7 @@ class Result:
     step_times: dict[str, dict[str, float]]
     scores: dict[str, dict[str, float]]
     curves: dict[str, list[list[float]]]
+    compiles: list[dict[str, Any]]
     weights_sha256: str
     peak_memory_bytes: int
     parameters: int
@@ -227,8 +279,8 @@ def _read(record: type[Record], values: Any, name: str) -> Record:
     fields = {field.name: str(field.type) for field in dataclasses.fields(record)}  # type: ignore[arg-type]
     if unknown := sorted(str(key) for key in set(values) - set(fields)):
         raise RunError(f"{name} has unknown keys: {', '.join(unknown)}; allowed: {', '.join(fields)}")
-    given = {f.name for f in dataclasses.fields(record) if f.default is not dataclasses.MISSING}  # type: ignore[arg-type]
-    if missing := sorted(set(fields) - set(values) - given):
+    optional = {f.name for f in dataclasses.fields(record) if f.default is not dataclasses.MISSING}  # type: ignore[arg-type]
+    if missing := sorted(set(fields) - set(values) - optional):
         raise RunError(f"{name} lacks {', '.join(missing)}; a job is complete, with every default filled in")
     return record(**{key: _typed(fields[key], value, f"{name}.{key}") for key, value in values.items()})
 

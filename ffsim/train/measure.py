@@ -22,6 +22,7 @@ import torch
 from torch import nn
 
 from ffsim.clock import ChargedClock, Stopwatch, cpu_seconds
+from ffsim.train.compiles import Ledger
 from ffsim.train.job import ClockReading
 
 Emit = Callable[[dict[str, Any]], None]
@@ -29,6 +30,7 @@ Emit = Callable[[dict[str, Any]], None]
 EMIT_EVERY_S = 0.5
 FIRST_STEPS = 3  # emitted one by one, so that a slow or a diverging start shows at once
 CURVE_POINTS = 100
+CURVE_FIRST = 20  # of them the first steps, all of them: where a repetition parts, it parts early
 
 
 class Meters:
@@ -43,10 +45,12 @@ class Meters:
     def __init__(self, clock: ChargedClock) -> None:
         self.clock = clock
         self._cpu, self._wall = Stopwatch(cpu_seconds), Stopwatch(time.monotonic)
-        self._eval_s = 0.0
+        self._eval_s = self._save_s = 0.0
+        self._begun_s = self._first_step_s = 0.0
 
     def start(self) -> None:
         """Start the training part."""
+        self._begun_s = time.monotonic()
         for watch in (self._wall, self._cpu, self.clock):
             watch.start()
 
@@ -55,25 +59,44 @@ class Meters:
         for watch in (self.clock, self._cpu, self._wall):
             watch.stop()
 
+    def first_step(self) -> None:
+        """Note that the first step is over."""
+        self._first_step_s = time.monotonic()
+
     @contextmanager
-    def uncharged(self) -> Iterator[None]:
-        """Count the block as scoring and as nothing else."""
+    def evaluating(self) -> Iterator[None]:
+        """Count the block as scoring, and as training only if the policy charges it."""
         before_s = time.monotonic()
-        with self.clock.paused(), self._cpu.paused(), self._wall.paused():
+        with self.clock.spending("evaluation"), self._cpu.paused(), self._wall.paused():
             yield
         self._eval_s += time.monotonic() - before_s
 
-    def reading(self, started_s: float, startup_s: float) -> ClockReading:
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        """Count the block as saving, in seconds of the policy's time source."""
+        before_s = self.clock.now_s
+        with self.clock.spending("save"):
+            yield
+        self._save_s += self.clock.now_s - before_s
+
+    def reading(self, started_s: float, ledger: Ledger) -> ClockReading:
         """Return where the time went; `started_s` is the `time.monotonic` at which the run began."""
+        free_s = math.fsum(self.clock.free_seconds) if self.clock.policy.time == "wall" else 0.0
         return ClockReading(
-            startup_s=startup_s,
-            train_charged_s=math.fsum(self.clock.step_seconds),
+            startup_s=self._begun_s - started_s + free_s,
+            train_charged_s=self.clock.excess_s + math.fsum(self.clock.step_seconds),
             eval_s=self._eval_s,
             wall_s=time.monotonic() - started_s,
             core_share=self._cpu.elapsed_s / max(self._wall.elapsed_s, 1e-9),
             load_1m=os.getloadavg()[0],
             last_step_s=self.clock.last_step_s,
             longest_step_s=self.clock.longest_step_s,
+            first_step_s=self._first_step_s - started_s,
+            startup_charged_s=self.clock.excess_s,
+            compile_startup_s=ledger.seconds(charged=False),
+            compile_charged_s=ledger.seconds(charged=True),
+            late_compiles=len(ledger.late),
+            save_s=self._save_s,
         )
 
 
@@ -118,7 +141,23 @@ class Log:
 
     def curves(self) -> dict[str, list[list[float]]]:
         """Return ``loss`` and ``bpb``: rows of step, charged_s and value, at most about 100 of each."""
-        return {"loss": thinned(self._losses, CURVE_POINTS), "bpb": thinned(self._bpbs, CURVE_POINTS)}
+        first, rest = self._losses[:CURVE_FIRST], self._losses[CURVE_FIRST:]
+        return {"loss": first + thinned(rest, CURVE_POINTS - CURVE_FIRST), "bpb": thinned(self._bpbs, CURVE_POINTS)}
+
+
+class PhaseTimes:
+    """Charged seconds of steps by batch phase; those of the phase ``""`` were free."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, list[float]] = {}
+
+    def add(self, phase: str, seconds: float) -> None:
+        """Note a step."""
+        self._seconds.setdefault(phase, []).append(seconds)
+
+    def summaries(self) -> dict[str, dict[str, float]]:
+        """`summary` of every phase that was charged."""
+        return {phase: summary(seconds) for phase, seconds in self._seconds.items() if phase}
 
 
 def thinned(rows: list[list[float]], n_points: int) -> list[list[float]]:

@@ -17,7 +17,7 @@ from torch import Tensor
 from ffsim.train.model import GPT
 from ffsim.train.optimizers import Optimizer
 
-Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
+Wrap = Callable[[str, Callable[..., Any]], Callable[..., Any]]
 
 
 def loss_of(model: GPT, inputs: Tensor, targets: Tensor) -> Tensor:
@@ -32,15 +32,14 @@ class Step:
     ----------
     model, optimizer
         Changed in place.
-    compile
-        Turns `loss_of` and the optimizer's update into faster functions of the same arguments, such as
-        ``functools.partial(torch.compile, dynamic=False)``; by default they stay as they are.
+    wrap
+        Turns `loss_of` and the optimizer's update, each with a name for the compile ledger, into faster functions of
+        the same arguments (`ffsim.train.compiles.Ledger.wrap`); by default they stay as they are.
     """
 
-    def __init__(self, model: GPT, optimizer: Optimizer, compile: Compile | None = None) -> None:
-        self._model, self._optimizer, self._loss_of = model, optimizer, loss_of
-        if compile is not None:
-            self._loss_of, optimizer.apply = compile(loss_of), compile(optimizer.update)
+    def __init__(self, model: GPT, optimizer: Optimizer, wrap: Wrap = lambda name, function: function) -> None:
+        self._model, self._optimizer = model, optimizer
+        self._loss_of, optimizer.apply = wrap("loss", loss_of), wrap("optimizer", optimizer.update)
 
     def __call__(self, inputs: Tensor, targets: Tensor, lr_scale: float) -> Tensor:
         """Make one step at `lr_scale` times the peak learning rates.

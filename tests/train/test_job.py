@@ -10,14 +10,23 @@ import sys
 import pytest
 from tiny_jobs import DEFAULTS
 
+from ffsim import contest
 from ffsim.errors import ContestError, RunError
 from ffsim.train.job import Job, Knobs
 
 
-def test_the_trainer_knows_exactly_the_knobs_of_the_embedded_contest():
-    fields = dataclasses.fields(Knobs)
-    optional = {field.name for field in fields if field.default is not dataclasses.MISSING}
-    assert {field.name for field in fields} == set(DEFAULTS) | optional
+def test_the_trainer_knows_exactly_the_knobs_of_its_contests():
+    lane = set(contest.load("laptop-compile").knobs.names)
+    assert {field.name for field in dataclasses.fields(Knobs)} == lane
+    assert lane - set(DEFAULTS) == {"compile", "prewarm"}
+
+
+def test_a_knob_that_came_later_may_be_missing_and_means_as_before(job):
+    later = {f.name: f.default for f in dataclasses.fields(Knobs) if f.default is not dataclasses.MISSING}
+    older = {name: value for name, value in job["knobs"].items() if name not in later}
+    assert later
+    assert Job.from_dict({**job, "knobs": older}).knobs == Job.from_dict(job).knobs
+    assert {name: contest.load("laptop-compile").knobs[name].default for name in later} == later
 
 
 def test_a_job_is_read_from_json(job):
@@ -80,11 +89,6 @@ def test_a_missing_knob_is_not_filled_in(job):
     del job["knobs"]["clip"]
     with pytest.raises(RunError, match="clip"):
         Job.from_dict(job)
-
-
-def test_a_knob_that_is_newer_than_the_job_means_as_before(job):
-    job["knobs"].pop("dtype", None)
-    assert Job.from_dict(job).knobs.dtype == "float32"
 
 
 def test_a_wrong_clock_policy_is_refused(job):

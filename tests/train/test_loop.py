@@ -10,9 +10,11 @@ import pytest
 import torch
 from tiny_jobs import TINY, prose, write_text
 
+from ffsim import contest
 from ffsim.errors import RunError
-from ffsim.train import loop, step
+from ffsim.train import loop
 from ffsim.train.loop import Job, score, train
+from ffsim.walk import walk
 
 
 def run(job, **knob_changes):
@@ -82,12 +84,13 @@ def test_the_result_has_exactly_its_keys_and_is_strict_json(job):
     last = events[-1]
     assert json.loads(json.dumps(last, allow_nan=False)) == last == {"event": "result", **result.to_dict()}
     assert set(last) - {"event"} == {
-        "steps", "tokens", "clock", "step_times", "scores", "curves",
+        "steps", "tokens", "clock", "step_times", "scores", "curves", "compiles",
         "weights_sha256", "peak_memory_bytes", "parameters",
     }  # fmt: skip
     assert set(last["clock"]) == {
         "startup_s", "train_charged_s", "eval_s", "wall_s", "core_share", "load_1m",
-        "last_step_s", "longest_step_s",
+        "last_step_s", "longest_step_s", "first_step_s", "startup_charged_s", "compile_startup_s",
+        "compile_charged_s", "late_compiles", "save_s",
     }  # fmt: skip
     assert set(last["step_times"]["1"]) == {"count", "median_s", "mean_s", "p95_s"}
     assert set(last["scores"]["public"]) == {"bpb", "nats", "bytes", "tokens"}
@@ -155,10 +158,7 @@ def test_a_run_gives_the_threads_back(job):
 
 
 def test_a_loss_that_is_no_number_ends_the_run(job, monkeypatch):
-    broken = float("nan")
-    monkeypatch.setattr(
-        step, "loss_of", lambda model, *_: broken * sum(weights.sum() for weights in model.parameters())
-    )
+    monkeypatch.setattr(loop.Step, "__call__", lambda *_: torch.tensor(float("nan")))
     with pytest.raises(RunError, match="nan at step 1"):
         run(with_warmup(job, 0))
 
@@ -190,3 +190,75 @@ def test_a_training_text_shorter_than_a_sequence_is_refused(job, tmp_path):
 def test_a_device_that_does_not_exist_is_refused(job, device):
     with pytest.raises(RunError, match="cannot be used"):
         run({**job, "device": device})
+
+
+def test_a_ramp_trains_on_more_tokens_as_it_goes(job):
+    result, _ = run({**job, "steps": 10}, accumulate=4, ramp1_until=0.2, ramp2=2, ramp2_until=0.5)
+    assert {phase: times["count"] for phase, times in result.step_times.items()} == {"1": 2, "2": 3, "4": 5}
+    assert result.tokens == (2 * 1 + 3 * 2 + 5 * 4) * TINY["batch"] * TINY["sequence"]
+
+
+def test_a_ramp_reads_the_same_text_as_full_batches(job):
+    """Two steps of one micro-batch and one of two see the sequences that two steps of two see."""
+    text = np.frombuffer(prose(4000), dtype=np.uint8)
+    ramp, full = (loop.Batches(text, order=1, sequence=16, batch=4) for _ in range(2))
+    rows = [ramp.next(size=size)[0] for size in (1, 1, 2)]
+    assert torch.equal(torch.cat(rows), torch.cat([full.next(size=2)[0] for _ in range(2)]))
+
+
+def test_the_learning_rate_of_a_smaller_batch_is_smaller_by_the_power(job):
+    first = {}
+    for power in (0.0, 0.5):
+        result, _ = run({**job, "steps": 2}, accumulate=4, ramp1_until=1.0, ramp_lr=power, optimizer="muon", warmup=0.0)
+        first[power] = result.curves["loss"][1][2]
+    unscaled, _ = run({**job, "steps": 2}, accumulate=4, ramp1_until=1.0, ramp_lr=0.0, optimizer="muon", warmup=0.0)
+    assert first[0.0] == unscaled.curves["loss"][1][2] != first[0.5]
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_warm_up_leaves_no_trace_of_phases_and_average(job, optimizer):
+    changes = {
+        "optimizer": optimizer,
+        "accumulate": 2,
+        "ramp1_until": 0.5,
+        "ema": 0.5,
+        "ema_every": 2,
+        "ema_blend": 0.5,
+    }
+    hashes = {run(with_warmup(job, n), **changes)[0].weights_sha256 for n in (0, 1, 5)}
+    assert len(hashes) == 1
+
+
+def test_an_average_of_weight_nothing_changes_nothing(job):
+    plain, _ = run(job)
+    assert run(job, ema=0.9, ema_every=1, ema_blend=0.0)[0].weights_sha256 == plain.weights_sha256
+    assert run(job, ema=0.9, ema_every=1000)[0].weights_sha256 == plain.weights_sha256
+    assert run(job, ema=0.9, ema_every=1)[0].weights_sha256 != plain.weights_sha256
+
+
+def test_on_a_virtual_clock_every_machine_makes_the_same_steps(job):
+    times = {"1": 0.5, "2": 1.0}
+    virtual = {**job, "steps": None, "budget_s": 12.0, "step_times_s": times}
+    first, second = (run(virtual, accumulate=2, ramp1_until=0.25)[0] for _ in range(2))
+    assert first.weights_sha256 == second.weights_sha256
+    assert {phase: t["count"] for phase, t in first.step_times.items()} == {"1": 6, "2": 8}
+    assert first.clock.train_charged_s < 12.0  # what it took here is measured all the same
+    walked = walk(contest.load("laptop"), {**job["knobs"], "accumulate": 2, "ramp1_until": 0.25}, times, budget_s=12.0)
+    assert (walked.steps, walked.tokens) == (first.steps, first.tokens)
+
+
+def test_the_weights_are_saved_as_plain_arrays(job, tmp_path):
+    result, _ = run({**job, "save_to": str(tmp_path / "weights.npz")})
+    with np.load(tmp_path / "weights.npz", allow_pickle=False) as saved:
+        assert sum(array.size for array in saved.values()) == result.parameters
+        assert {array.dtype for array in saved.values()} == {np.dtype("float32")}
+
+
+@pytest.mark.parametrize("charged", [True, False])
+def test_the_save_is_charged_if_the_policy_says_so(job, tmp_path, charged, monkeypatch):
+    seen = []
+    monkeypatch.setattr(loop.checkpoint, "save", lambda *_: seen.append(True))
+    clock = {**job["clock"], "charged": ["save"] if charged else []}
+    result, _ = run({**job, "clock": clock, "save_to": str(tmp_path / "weights.npz")})
+    assert seen == [True]
+    assert result.clock.save_s > 0.0

@@ -15,10 +15,10 @@ from ffsim.train.optimizers import Optimizer
 from ffsim.train.step import Step, loss_of
 
 
-def stepper(compile=None, **changes):
+def stepper(compile=lambda function: function, **changes):
     recipe = knobs(layers=2, **changes)
     model = GPT(recipe, seed=1)
-    return model, Step(model, Optimizer(model, recipe), compile)
+    return model, Step(model, Optimizer(model, recipe), lambda name, function: compile(function))
 
 
 def batch(seed=0):
@@ -63,7 +63,9 @@ def test_twenty_learning_rates_make_one_graph_each(counting, optimizer, dtype):
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_a_traced_step_is_the_plain_one(counting, optimizer):
-    (traced, make_traced), (plain, make_plain) = (stepper(c, optimizer=optimizer) for c in (counting[0], None))
+    (traced, make_traced), (plain, make_plain) = (
+        stepper(c, optimizer=optimizer) for c in (counting[0], lambda function: function)
+    )
     for ours, theirs in zip(train(make_traced), train(make_plain), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-3)
     for ours, theirs in zip(traced.parameters(), plain.parameters(), strict=True):
