@@ -86,9 +86,9 @@ class _Forge:
 
     def template(self, pins: Sequence[Pin]) -> Run:
         """A run of the pinned recipe that has most of them."""
-        counts = {pin.hash: sum(run.recipe.hash == pin.hash for run in self.real) for pin in pins}
+        counts = {pin.hash: sum(run.recipe_hash == pin.hash for run in self.real) for pin in pins}
         best = max(counts, key=lambda key: (counts[key], key), default=None)
-        return next((run for run in self.real if run.recipe.hash == best), self.real[0])
+        return next((run for run in self.real if run.recipe_hash == best), self.real[0])
 
     def some(self, n: int) -> list[Run]:
         """Some of the real runs."""

@@ -16,8 +16,10 @@ from ffsim.records import Run, StartKind
 
 CURVE_POINTS = 200
 MEASURED = {
-    "steps", "tokens", "clock", "step_times", "scores", "curves", "weights_sha256", "peak_memory_bytes", "parameters",
+    "steps", "tokens", "clock", "step_times", "scores", "curves", "compiles", "weights_sha256", "peak_memory_bytes",
+    "parameters",
 }  # fmt: skip
+MOST_COMPILES = 1000
 
 
 class Attempt:
@@ -39,6 +41,7 @@ class Attempt:
         self.result: Event | None = None
         self.error = ""
         self.points: list[tuple[int, float, float]] = []
+        self.compiles: list[records.Compile] = []
 
     def see(self, event: Event) -> None:
         """Take an event in.
@@ -50,7 +53,7 @@ class Attempt:
         """
         try:
             self._see(event)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, msgspec.ValidationError) as error:
             raise RunError(f"the trainer printed a damaged event ({event['event'][:40]}: {error!r:.80})") from None
 
     def _see(self, event: Event) -> None:
@@ -67,6 +70,9 @@ class Attempt:
             if not all(math.isfinite(value) for value in point):
                 raise ValueError("not finite")
             self.points.append(point)
+        elif kind == "compile" and len(self.compiles) < MOST_COMPILES:
+            entry = {key: value for key, value in event.items() if key != "event"}
+            self.compiles.append(msgspec.convert(entry, records.Compile))
         elif kind == "error":
             self.error = str(event["message"])
         elif kind == "exit":
@@ -86,6 +92,7 @@ class Attempt:
             steps=last[0] if last else None,
             clock=records.Clock(train_charged_s=last[1] if last else None),
             curves=records.Curves(loss=thinned(self.points)),
+            compiles=tuple(self.compiles),
         )
 
     def finished(self, log: Path) -> Run:
@@ -122,6 +129,8 @@ class Attempt:
         charged_s, last_step_s = clock.get("train_charged_s"), clock.get("last_step_s")
         if not all(isinstance(value, int | float) for value in (charged_s, last_step_s)):
             raise RunError("the trainer's result does not say what it charged")
+        if "save" in self.contest.clock_policy.charged:
+            charged_s += clock.get("save_s") or 0.0
         return "over_budget" if budget_s is not None and charged_s > budget_s + last_step_s else "finished"
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from ffsim.records import StartKind
 
 
-def fresh(folder: Path, names: tuple[str, ...]) -> dict[str, str]:
-    """Make an empty folder for every cache; environment variable -> folder."""
+def folders(root: Path, names: tuple[str, ...]) -> dict[str, str]:
+    """Make a folder for every cache below `root`, empty if `root` is; environment variable -> folder."""
     made = {}
     for name in names:
-        cache = folder / name
-        cache.mkdir(parents=True)
+        cache = (root / name).absolute()
+        cache.mkdir(parents=True, exist_ok=True)
         made[name] = str(cache)
     return made
 

@@ -17,7 +17,7 @@ from ffsim.contest import Contest
 from ffsim.errors import SchemaError
 from ffsim.knobs import Knob
 
-Dtype = Literal["str", "utc", "int", "float", "bool", "knob", "curve", "strings", "names"]
+Dtype = Literal["str", "utc", "int", "float", "bool", "knob", "curve", "strings", "names", "compiles"]
 PACKAGED = Path(__file__).parent / "schemas"
 BESIDE = Path(__file__).parent.parent / "schemas"  # an editable install has no copy in the package
 
@@ -110,7 +110,10 @@ class Contract(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 def _knob_column(column: Column, knob: Knob) -> Column:
-    return msgspec.structs.replace(column, knob=knob, about=knob.about, unit=knob.unit)
+    # A knob that came later is not in older records; `ffsim.identity` knows which those are.
+    return msgspec.structs.replace(
+        column, knob=knob, about=knob.about, unit=knob.unit, nullable=column.nullable or knob.since is not None
+    )
 
 
 def load(name: str, folder: Path | None = None) -> Contract:

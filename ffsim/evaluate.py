@@ -40,8 +40,8 @@ def evaluate(contest: Contest, runs: Sequence[Run], uploads: Sequence[Upload], t
         "quality": {
             "leave_one_run_out": _quality(contest, chosen, lambda run: run.run_id, trust),
             "leave_one_recipe_out": {
-                "from_recipe": _held_out(chosen, lambda run: run.recipe.hash, _from_recipe(contest, trust)),
-                **_quality(contest, chosen, lambda run: run.recipe.hash, trust),
+                "from_recipe": _held_out(chosen, lambda run: run.recipe_hash, _from_recipe(contest, trust)),
+                **_quality(contest, chosen, lambda run: run.recipe_hash, trust),
             },
         },
         "steps": {"leave_one_recipe_out": _steps(contest, chosen, trust)},
@@ -58,7 +58,7 @@ def noise_floor(contest: Contest, runs: Sequence[Run]) -> dict[str, Any]:
     groups: dict[tuple[Any, ...], list[float]] = {}
     for run in runs:
         if run.kind == "rehearsal":
-            groups.setdefault((run.recipe.hash, run.host.block, run.trainer_version), []).append(bpb(contest, run))
+            groups.setdefault((run.recipe_hash, run.host.block, run.trainer_version), []).append(bpb(contest, run))
     repeated = [group for group in groups.values() if len(group) > 1]
     dof = sum(len(group) - 1 for group in repeated)
     if dof == 0:
@@ -146,7 +146,7 @@ def _steps(contest: Contest, runs: Sequence[Run], trust: Trust) -> dict[str, Any
         return [(truth(run), *_mean([truth(other) for other in training])) for run in held]
 
     def key(run: Run) -> str:
-        return run.recipe.hash
+        return run.recipe_hash
 
     return {"model": _held_out(timed, key, model), "mean": _held_out(timed, key, mean)}
 

@@ -87,11 +87,19 @@ def _unique(run: Mapping[str, Any], index: Index) -> list[Finding]:
 
 
 def _recipe(run: Mapping[str, Any], contest: Contest) -> list[Finding]:
+    if run.get("artifact") is not None or run["recipe"] is None or run["trainer_version"] is None:
+        return _submission(run, contest)
     found: list[Finding] = [
+        (name, run[name], "null", "must not be null", f"give the {name} of the run")
+        for name in ("seed", "order")
+        if run[name] is None
+    ]
+    found += [
         (f"knobs.{name}", run["knobs"][name], "knob", words, f"{contest.knobs[name].about}")
         for name, words in contest.knobs.problems(run["knobs"])
         if name in contest.knobs
     ]
+    found += _knobs_of_the_time(run, contest)
     if found:
         return found
     expected = recipes.hash_of(contest, run["knobs"])
@@ -114,6 +122,42 @@ def _recipe(run: Mapping[str, Any], contest: Contest) -> list[Finding]:
         fix = "rehearse this recipe with this trainer version, and add the record that it wrote"
         message = "is not the hash of this recipe and trainer version"
         found.append(("artifact_sha256", run["artifact_sha256"][:12] + "...", "artifact", message, fix))
+    return found
+
+
+def _knobs_of_the_time(run: Mapping[str, Any], contest: Contest) -> list[Finding]:
+    """A record carries the knobs that its trainer version had, and no later ones."""
+    versions = contest.trainers.versions
+    if run["trainer_version"] not in versions:
+        return []
+    found: list[Finding] = []
+    for knob in contest.knobs:
+        later = knob.since is not None and versions.index(run["trainer_version"]) < versions.index(knob.since)
+        value = run["knobs"].get(knob.name)
+        if value is None and not later:
+            found.append((f"knobs.{knob.name}", "", "missing", "is missing", f"add it: {knob.about}"))
+        elif later and value is not None and value != knob.default:
+            fix = f"trainer version {run['trainer_version']} had no such knob; it came with {knob.since}"
+            found.append((f"knobs.{knob.name}", value, "knob_since", "is later than the trainer", fix))
+    return found
+
+
+def _submission(run: Mapping[str, Any], contest: Contest) -> list[Finding]:
+    """What a submission that ffsim did not write must and must not say."""
+    message = "does not go with a submission that ffsim did not write"
+    fix = "such a run has an artifact (file, bytes), recipe and trainer_version null, and no knobs"
+    found: list[Finding] = []
+    if run.get("artifact") is None:
+        found.append(("artifact", None, "submission", "is missing in a run without a recipe", fix))
+    found += [
+        (name, "given", "submission", message, fix)
+        for name in ("recipe", "trainer_version", "knobs")
+        if run[name] not in (None, {})
+    ]
+    limit = contest.artifact.max_bytes
+    size = (run.get("artifact") or {}).get("bytes")
+    if limit is not None and size is not None and size > limit:
+        found.append(("artifact.bytes", size, "artifact_size", "is above the limit", f"at most {limit:,} bytes"))
     return found
 
 
@@ -145,20 +189,35 @@ def _steps(run: Mapping[str, Any], contest: Contest) -> list[Finding]:
         return found
     if phases:
         counted = sum(phase["count"] for phase in phases.values())
-        if counted != run["steps"]:
+        # Free steps are steps, and have no charged time.
+        if counted not in {run["steps"], run["steps"] - min(contest.clock_policy.free_steps, run["steps"])}:
             fix = f"the step times count {counted}; steps are optimizer updates completed (last index + 1)"
             found.append(("steps", run["steps"], "steps_counted", "is not the number of timed steps", fix))
         timed = sum(phase["count"] * phase["mean_s"] for phase in phases.values())
+        timed += run["clock"].get("startup_charged_s") or 0.0
         charged = run["clock"]["train_charged_s"]
         if charged is not None and abs(timed - charged) > CHARGED_TOLERANCE * charged:
             fix = f"steps x mean step time is {timed:.4g} s; give charged seconds of training in both"
             message = "does not fit the step times"
             found.append(("clock.train_charged_s", charged, "charged_time", message, fix))
-    expected = run["steps"] * contest.step_tokens(run["knobs"])
-    if run["tokens"] is not None and len(contest.phases) == 1 and run["tokens"] != expected:
+    expected = _tokens(run, contest)
+    if run["tokens"] is not None and expected is not None and run["tokens"] != expected:
         fix = f"{run['steps']} steps of this recipe are {expected} tokens"
         found.append(("tokens", run["tokens"], "tokens", "is not steps x tokens of a step", fix))
     return found
+
+
+def _tokens(run: Mapping[str, Any], contest: Contest) -> int | None:
+    """Training tokens of a run of a recipe, if its phases say how many micro-batches each step took."""
+    if run["recipe"] is None:
+        return None
+    sizes = contest.schedule.batches({**contest.knobs.defaults(), **run["knobs"]}).sizes
+    counts: dict[int, int] = {int(phase): times["count"] for phase, times in run["step_times"].items()}
+    if len(sizes) == 1:
+        counts = {sizes[0]: run["steps"]}
+    elif sum(counts.values()) != run["steps"]:
+        return None  # free steps, whose phase is not said
+    return sum(size * count for size, count in counts.items()) * contest.step_tokens(run["knobs"])
 
 
 def _curves(run: Mapping[str, Any], contest: Contest) -> list[Finding]:
@@ -195,7 +254,7 @@ def _scores(run: Mapping[str, Any], contest: Contest) -> list[Finding]:
         found.append((f"scores.{name}", "", "scored", "is missing in a finished run", f"score the text {name}"))
     for name, score in run["scores"].items():
         size = contest.texts[name].bytes
-        if score["bytes"] is not None and not 0.99 * size <= score["bytes"] <= size:
+        if size is not None and score["bytes"] is not None and not 0.99 * size <= score["bytes"] <= size:
             fix = f"the text {name} has {size} bytes; count bytes, not tokens or characters"
             found.append((f"scores.{name}.bytes", score["bytes"], "text_bytes", "is not the size of the text", fix))
         floor = contest.metric.impossible_below_bpb

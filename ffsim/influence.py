@@ -114,7 +114,7 @@ def one_recipe_sd(contest: Contest, known: Evidence) -> float:
 
 
 def _pinned(contest: Contest, base: Evidence, after: Evidence, pins: Sequence[Pin], limits: Guard) -> Check:
-    runs_of = Counter(run.recipe.hash for run in quality.usable(contest, base.runs))
+    runs_of = Counter(run.recipe_hash for run in quality.usable(contest, base.runs))
     pins = [pin for pin in pins if runs_of[pin.hash] >= PIN_RUNS]
     if not pins:
         return Check(rule="influence", outcome="unverified", message=f"no pinned recipe has {PIN_RUNS} runs of others")
@@ -149,7 +149,7 @@ def _error(contest: Contest, known: Evidence, scored: set[str]) -> float:
     """Mean absolute error over the runs `scored`, each predicted without all runs of its recipe."""
     chosen = quality.usable(contest, known.runs)
     rows, y, weights = quality.observations(contest, chosen, known.trust)
-    mean, _ = Linear.held_out(rows, y, features.varied(rows), [run.recipe.hash for run in chosen], weights)
+    mean, _ = Linear.held_out(rows, y, features.varied(rows), [run.recipe_hash for run in chosen], weights)
     return statistics.fmean(
         abs(truth - m) for run, truth, m in zip(chosen, y, mean.tolist(), strict=True) if run.run_id in scored
     )

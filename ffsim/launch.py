@@ -26,7 +26,14 @@ Event = dict[str, Any]
 
 
 def events(
-    launch: Launch, job: dict[str, Any], *, folder: Path, log: Path, cwd: Path, budget_s: float | None
+    launch: Launch,
+    job: dict[str, Any],
+    *,
+    folder: Path,
+    log: Path,
+    cwd: Path,
+    budget_s: float | None,
+    caches_folder: Path | None = None,
 ) -> Generator[Event, None, None]:
     """Launch a trainer and yield its events; it and its children are gone when this ends.
 
@@ -37,7 +44,9 @@ def events(
     job
         What the trainer is told; written to a file in `folder`.
     folder
-        For the job and the caches; must be empty.
+        For the job; must be empty.
+    caches_folder
+        For the caches; one that is not empty makes a warm start (default: an empty one in `folder`).
     log
         Gets every line of the trainer.
     cwd
@@ -58,12 +67,13 @@ def events(
     """
     job_file = folder / "job.json"
     jsonio.write_atomic(job_file, jsonio.pretty(job))
-    places = caches.fresh(folder / "caches", launch.cache_folders)
-    before = caches.artifacts(folder / "caches") if places else 0
+    root = caches_folder or folder / "caches"
+    places = caches.folders(root, launch.cache_folders)
+    before = caches.artifacts(root) if places else 0
     yield {"event": "caches", "observed": caches.observed(before, before)}
     limit_s = launch.wall_limit_startup_s + launch.wall_limit_factor * budget_s if budget_s is not None else None
     command = Command(
-        arguments=(sys.executable, "-m", launch.trainer, str(job_file)),
+        arguments=(sys.executable, "-m", str(launch.trainer), str(job_file)),
         cwd=cwd,
         log=log,
         environment={**os.environ, **launch.environment, **places},
@@ -76,7 +86,7 @@ def events(
             if event is not None:
                 yield event
     ending = running.ending
-    after = caches.artifacts(folder / "caches") if places else 0
+    after = caches.artifacts(root) if places else 0
     yield {"event": "caches", "observed": caches.observed(before, after)}
     if ending.timed_out:
         raise RunError(f"ended after {limit_s:.0f} s by the wall, the contest's limit")

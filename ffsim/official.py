@@ -49,6 +49,10 @@ def open_upload(
         raise RecordError(
             f"run {run_id} is a {rehearsal.status} {rehearsal.kind}; only a finished rehearsal is uploaded"
         )
+    if rehearsal.recipe is None or rehearsal.seed is None or rehearsal.order is None:
+        raise RecordError(
+            f"run {run_id} is of a submission that ffsim did not write; its official score is not predicted yet"
+        )
     selected = [dataset.find_run(project, other)[0].run_id for other in selected_from]
     existing = project.folder("uploads", contest.name) / f"{name}.json"
     if existing.is_file():
@@ -101,14 +105,14 @@ def play(
             f"the artifact of {rehearsal.run_id} (trainer {rehearsal.trainer_version}) is not what trainer "
             f"{TRAINER_VERSION} would run; rehearse it again, then upload that rehearsal"
         )
-    run_id = rehearse.new_run_id(f"official-{upload.name}", rehearsal.seed, rehearsal.order)
+    run_id = rehearse.new_run_id(f"official-{upload.name}", upload.seed, upload.order)
     out = project.scratch / "official" / f"{run_id}.json"
     plan = Plan(
         contest=contest,
-        recipe=recipe.make(contest, rehearsal.recipe.name, rehearsal.knobs),
+        recipe=recipe.make(contest, upload.recipe.name, rehearsal.knobs),
         kind="official",
-        seed=rehearsal.seed,
-        order=rehearsal.order,
+        seed=upload.seed,
+        order=upload.order,
         out=out,
         run_id=run_id,
         budget_s=contest.budget_s,

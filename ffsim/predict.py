@@ -179,5 +179,5 @@ def run_candidate(project: Project, contest: Contest, level: float) -> Predictio
         raise RecordError(f"rehearsed/{contest.name}.json is not there; run `dvc repro` to rehearse the candidate")
     rehearsal = records.read_run(path)
     result = predict(contest, models.load(project, contest), rehearsal, level)
-    metrics.write(project, contest.name, "candidate", {rehearsal.recipe.name: dataclasses.asdict(result)})
+    metrics.write(project, contest.name, "candidate", {rehearsal.recipe_name: dataclasses.asdict(result)})
     return result

@@ -76,10 +76,12 @@ def observations(
 
 
 def usable(contest: Contest, runs: Sequence[Run]) -> list[Run]:
-    """Finished rehearsals and screens with a score on the rehearsal text. Never an official run."""
+    """Finished, comparable rehearsals and screens with a score on the rehearsal text. Never an official run."""
     text = contest.text("rehearsal")
     return [
-        run for run in runs if run.kind != "official" and run.status == "finished" and text in run.scores and run.steps
+        run
+        for run in runs
+        if run.comparable and run.kind != "official" and run.status == "finished" and text in run.scores and run.steps
     ]
 
 

@@ -61,7 +61,11 @@ class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Clock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Seconds of a run. Charged ones count against the budget; startup, eval and wall do not."""
+    """Seconds of a run. Charged ones count against the budget; startup, eval and wall do not.
+
+    `save_s` counts where the contest says so; `startup_charged_s` (above a cap) and `compile_charged_s` are parts
+    of `train_charged_s`.
+    """
 
     startup_s: float | None = None
     train_charged_s: float | None = None
@@ -71,6 +75,23 @@ class Clock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     load_1m: float | None = None
     last_step_s: float | None = None
     longest_step_s: float | None = None
+    first_step_s: float | None = None
+    startup_charged_s: float | None = None
+    compile_startup_s: float | None = None
+    compile_charged_s: float | None = None
+    late_compiles: int | None = None
+    save_s: float | None = None
+
+
+class Compile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One compile: which graph, the index of the step that needed it, its batch phase, seconds, and who paid."""
+
+    graph: str
+    step: int | None
+    phase: str
+    seconds: float
+    source: str
+    charged: bool
 
 
 class StepTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -98,6 +119,13 @@ class Curves(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     bpb: tuple[CurvePoint, ...] = ()
 
 
+class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A submitted file that ffsim did not write: its name and its size."""
+
+    file: str
+    bytes: int
+
+
 class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What wrote the record."""
 
@@ -108,7 +136,11 @@ class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One training attempt and what it measured."""
+    """One training attempt and what it measured.
+
+    A submission that ffsim did not write has an `artifact` and neither recipe nor trainer version, and seed and order
+    only where they are known; it is never fitted.
+    """
 
     format: Literal["ffsim-run/1"] = RUN_FORMAT
     run_id: str
@@ -118,12 +150,13 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     created_utc: str
     contributor: str
     consent: bool
-    recipe: RecipeRef
+    recipe: RecipeRef | None
     knobs: dict[str, bool | int | float | str]
-    trainer_version: str
+    trainer_version: str | None
     artifact_sha256: str
-    seed: int
-    order: int
+    artifact: Artifact | None = None
+    seed: int | None
+    order: int | None
     host: Host
     start: Start
     budget_s: float | None = None
@@ -134,6 +167,9 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     step_times: dict[str, StepTime] = {}
     scores: dict[str, Score] = {}
     curves: Curves = Curves()
+    compiles: tuple[Compile, ...] = ()
+    step_times_given: dict[str, float] = {}
+    exit_code: int | None = None
     parameters: int | None = None
     weights_sha256: str | None = None
     peak_memory_bytes: int | None = None
@@ -142,6 +178,21 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     message: str | None = None
     notes: str = ""
     provenance: Provenance
+
+    @property
+    def recipe_name(self) -> str:
+        """What people call what was run."""
+        return self.recipe.name if self.recipe else self.artifact.file if self.artifact else self.artifact_sha256[:12]
+
+    @property
+    def recipe_hash(self) -> str:
+        """Equal for runs of the same recipe; of a submission that ffsim did not write, its artifact's hash."""
+        return self.recipe.hash if self.recipe else self.artifact_sha256
+
+    @property
+    def comparable(self) -> bool:
+        """Whether a model may learn from it: a recipe is known, and no cache was warm."""
+        return self.recipe is not None and self.start.observed in {"cold", "unknown"}
 
 
 class OfficialScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -172,9 +223,20 @@ class Upload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     notes: str = ""
 
 
+# Fields that came later: left out where they say nothing, so that an older record keeps its spelling and its hash.
+_LATER = ("artifact", "compiles", "step_times_given", "exit_code")
+_LATER_CLOCK = (
+    "first_step_s", "startup_charged_s", "compile_startup_s", "compile_charged_s", "late_compiles", "save_s",
+)  # fmt: skip
+
+
 def as_json(record: Run | Upload) -> dict[str, Any]:
     """The record as plain JSON values, lists and not tuples: what a reader of its file would get."""
     value: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(record))
+    for fields, names in ((value, _LATER), (value.get("clock", {}), _LATER_CLOCK)):
+        for name in names:
+            if name in fields and not fields[name] and fields[name] != 0:
+                del fields[name]
     return value
 
 

@@ -10,22 +10,21 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import secrets
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from ffsim import __version__, host, jobs, jsonio, launch, recipe, records
+from ffsim import __version__, caches, host, jobs, jsonio, launch, recipe, records, walk
 from ffsim.attempt import Attempt
-from ffsim.contest import Contest
+from ffsim.contest import Contest, Text
 from ffsim.errors import RecordError, RunError
 from ffsim.launch import Event
+from ffsim.outbox import UNENDED, Outbox, require_labels
 from ffsim.project import Project
 from ffsim.recipe import Recipe
 from ffsim.records import Kind, Run, StartKind
-
-SAVE_EVERY_S = 5.0  # how much of its curve a killed run may lose
-UNENDED = "still running, or killed before the run ended"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +48,17 @@ class Plan:
     device
         A device of the contest's list; None is its first.
     start
-        State of the compile caches that is asked for; ``cold`` runs with fresh, empty cache folders.
+        State of the compile caches that is asked for: ``cold`` runs with fresh, empty cache folders, ``warm`` with
+        those that a run of the same artifact kept.
+    keep_caches
+        Keep the caches of a cold run for warm ones.
+    recompiles
+        ``allowed`` or ``refused`` instead of what the contest says of compiles after the free steps.
+    step_times_s
+        Mean seconds of a step by batch phase: the schedule follows these on a virtual clock, so that the run has the
+        steps of another machine. It is a screen of that number of steps.
+    weights
+        File for the final weights (NPZ).
     contributor, consent, notes, control_of
         As in the record.
     """
@@ -65,6 +74,10 @@ class Plan:
     steps: int | None = None
     device: str | None = None
     start: StartKind = "cold"
+    keep_caches: bool = False
+    recompiles: Literal["allowed", "refused"] | None = None
+    step_times_s: Mapping[str, float] | None = None
+    weights: Path | None = None
     contributor: str = "anonymous"
     consent: bool = True
     notes: str = ""
@@ -102,33 +115,38 @@ def run(project: Project, plan: Plan, on_event: Callable[[Event], None] = lambda
         After Ctrl-C or a termination signal; the record is written, with the status ``cut_off``.
     """
     draft = _draft(project, plan)
-    job = _job(project, plan)
-    _claim(plan.out)
+    _texts(project, plan)
+    kept_caches = _kept_caches(project, plan, draft.artifact_sha256)
+    outbox = Outbox(plan.out)
     # The job's folder says that the run is going on: no record of it may be readable without one.
     folder = jobs.start(project, plan.run_id)
-    _write(plan.out, draft)
+    outbox.write(draft)
     log = plan.out.with_suffix(".log")
     attempt = Attempt(draft, plan.contest)
     try:
         trainer = launch.events(
-            plan.contest.launch, job, folder=folder, log=log, cwd=project.root, budget_s=plan.budget_s
+            plan.contest.launch,
+            _job(project, plan, folder),
+            folder=folder,
+            caches_folder=kept_caches,
+            log=log,
+            cwd=project.root,
+            budget_s=draft.budget_s,
         )
         with launch.termination_as_interrupt(), contextlib.closing(trainer):
-            written_s = time.monotonic()
             for event in trainer:
                 attempt.see(event)
                 on_event(event)
-                if time.monotonic() - written_s > SAVE_EVERY_S:
-                    _write(plan.out, attempt.unfinished("cut_off", UNENDED))
-                    written_s = time.monotonic()
+                if outbox.due:
+                    outbox.write(attempt.unfinished("cut_off", UNENDED))
         done = attempt.finished(log)
-        _write(plan.out, done)
+        outbox.write(done)
     except KeyboardInterrupt:
-        _write(plan.out, attempt.unfinished("cut_off", "interrupted"))
+        outbox.write(attempt.unfinished("cut_off", "interrupted"))
         raise KeyboardInterrupt(f"interrupted; the record of the attempt is {plan.out}") from None
     except (RunError, RecordError) as error:
         done = attempt.unfinished("crashed", str(error))
-        _write(plan.out, done)
+        outbox.write(done)
     finally:
         jobs.end(folder)
     return done
@@ -145,25 +163,18 @@ def keep_candidate(project: Project, plan: Plan) -> Path:
     return target
 
 
-def _claim(out: Path) -> None:
-    """Make the record's file, so that no other process takes the same one."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        out.touch(exist_ok=False)
-    except FileExistsError:
-        raise RunError(f"{out} exists; choose another --run-id or --out") from None
-
-
 def _draft(project: Project, plan: Plan) -> Run:
     from ffsim.train import TRAINER_VERSION
 
     device = plan.contest.device(plan.device)
-    if not records.CONTRIBUTOR.fullmatch(plan.contributor):
-        raise RunError(f"contributor {plan.contributor[:60]!r}: a short handle of letters, digits, space, _ . and -")
-    if len(plan.notes) > records.NOTES_MAX:
-        raise RunError(f"notes of {len(plan.notes):,} characters; a record takes {records.NOTES_MAX:,}")
-    if plan.start != "cold":
-        raise RunError(f"start {plan.start}: a rehearsal starts cold, as the organiser's run does")
+    require_labels(plan.contributor, plan.notes)
+    if plan.start not in {"cold", "warm"}:
+        raise RunError(f"start {plan.start}: a run starts cold, as the organiser's does, or warm, to compare")
+    if plan.contest.launch.trainer is None:
+        raise RunError(f"the contest {plan.contest.name} has no trainer of ffsim's; give the submitted file instead")
+    walked = None
+    if plan.step_times_s is not None:
+        walked = walk.walk(plan.contest, plan.recipe.knobs, plan.step_times_s, budget_s=plan.budget_s)
     fingerprint = host.fingerprint(plan.contest, device, runtime=host.NO_RUNTIME)
     return Run(
         run_id=plan.run_id,
@@ -181,8 +192,9 @@ def _draft(project: Project, plan: Plan) -> Run:
         order=plan.order,
         host=records.Host(**fingerprint),
         start=records.Start(requested=plan.start, observed="unknown"),
-        budget_s=plan.budget_s,
-        step_limit=plan.steps,
+        budget_s=plan.budget_s if walked is None else None,
+        step_limit=plan.steps if walked is None else walked.steps,
+        step_times_given={} if plan.step_times_s is None else dict(plan.step_times_s),
         clock=records.Clock(),
         control_of=plan.control_of,
         message=UNENDED,
@@ -191,20 +203,31 @@ def _draft(project: Project, plan: Plan) -> Run:
     )
 
 
-def _job(project: Project, plan: Plan) -> dict[str, Any]:
-    contest = plan.contest
+def _texts(project: Project, plan: Plan) -> dict[str, Text]:
+    """The texts that a run reads; the organiser's only in an official one.
+
+    Raises
+    ------
+    RunError
+        If one is not here.
+    """
     roles = {"train", "rehearsal", "official"} if plan.kind == "official" else {"train", "rehearsal"}
-    texts = {name: text for name, text in contest.texts.items() if text.role in roles}
+    texts = {name: text for name, text in plan.contest.held_texts.items() if text.role in roles}
     for name, text in texts.items():
         if not (project.texts / text.path).is_file():
             raise RunError(f"text {name} (data/texts/{text.path}) is not here; run `dvc pull data`")
+    return texts
+
+
+def _job(project: Project, plan: Plan, folder: Path) -> dict[str, Any]:
+    contest, texts = plan.contest, _texts(project, plan)
     # The organiser scores once, at the end; a rehearsal is also scored on the way.
     on_the_way = plan.kind != "official" and bool(contest.curve_at)
     return {
         "knobs": dict(plan.recipe.knobs),
         "seed": plan.seed,
         "order": plan.order,
-        "clock": contest.clock,
+        "clock": contest.clock if plan.recompiles is None else {**contest.clock, "recompiles": plan.recompiles},
         "budget_s": plan.budget_s,
         "steps": plan.steps,
         "train_text": texts[contest.text("train")].job(project.texts),
@@ -212,8 +235,27 @@ def _job(project: Project, plan: Plan) -> dict[str, Any]:
         "curve_text": contest.text("rehearsal") if on_the_way else None,
         "curve_at": list(contest.curve_at) if on_the_way else [],
         "device": contest.device(plan.device),
+        "step_times_s": None if plan.step_times_s is None else dict(plan.step_times_s),
+        "save_to": str((plan.weights or folder / "weights.npz").absolute()),
     }
 
 
-def _write(path: Path, record: Run) -> None:
-    jsonio.write_atomic(path, jsonio.pretty(records.as_json(record)))
+def caches_of(project: Project, contest: str, artifact_sha256: str) -> Path:
+    """Where the caches of an artifact are kept for warm starts."""
+    return project.scratch / "caches" / contest / artifact_sha256[:16]
+
+
+def _kept_caches(project: Project, plan: Plan, artifact_sha256: str) -> Path | None:
+    """The folder of caches that are kept; None for a run that has its own, empty ones.
+
+    Raises
+    ------
+    RunError
+        If a warm start is asked for and nothing was kept.
+    """
+    kept = caches_of(project, plan.contest.name, artifact_sha256)
+    if plan.start == "warm" and not (kept.is_dir() and caches.artifacts(kept)):
+        raise RunError("nothing was kept for a warm start: run this recipe cold once, with --keep-caches")
+    if plan.start == "cold" and plan.keep_caches:
+        shutil.rmtree(kept, ignore_errors=True)
+    return kept if plan.start == "warm" or plan.keep_caches else None

@@ -10,6 +10,7 @@ import dataclasses
 import datetime as dt
 import difflib
 import re
+from collections.abc import Callable
 from typing import Any
 
 from ffsim.contract import Column
@@ -80,12 +81,16 @@ def flatten(document: dict[str, Any], columns: dict[str, Column]) -> dict[str, A
     """Dotted path -> value; a declared column is a leaf, also when it holds a list or an object."""
     parents = {path[:i] for path in columns for i, char in enumerate(path) if char == "."}
     may_be_empty = {parent for parent in parents if all(c.optional for p, c in columns.items() if _below(p, parent))}
-    may_be_empty -= {path.rpartition(".")[0] for path in columns}
+    # A group of nullable fields, or of knobs (a submission has none, `ffsim.identity` sees to the others), may be empty.
+    full = (path for path, column in columns.items() if not column.nullable and column.dtype != "knob")
+    may_be_empty -= {path.rpartition(".")[0] for path in full}
     flat: dict[str, Any] = {}
     stack: list[tuple[str, Any]] = [("", document)]
     while stack:
         prefix, value = stack.pop()
-        if not isinstance(value, dict) or prefix in columns or (prefix and prefix not in parents):
+        if value is None and prefix in parents:
+            flat |= dict.fromkeys(path for path in columns if _below(path, prefix))  # the whole group is null
+        elif not isinstance(value, dict) or prefix in columns or (prefix and prefix not in parents):
             flat[prefix] = value
         elif not value and prefix not in may_be_empty:
             flat[prefix] = value  # `{}` where fields must be
@@ -170,7 +175,29 @@ def _collection_problem(value: Any, dtype: str) -> str | None:
             and all(isinstance(v, str) and _NAME.fullmatch(v) for v in value)
         )
         return None if ok else "must be a list of ids"
-    return _curve_problem(value)
+    return _compiles_problem(value) if dtype == "compiles" else _curve_problem(value)
+
+
+_COMPILE: dict[str, Callable[[Any], bool]] = {
+    "graph": lambda v: isinstance(v, str) and len(v) <= 80,
+    "step": lambda v: v is None or (type(v) is int and 0 <= v <= INT64_MAX),
+    "phase": lambda v: isinstance(v, str) and len(v) <= 40,
+    "seconds": lambda v: type(v) in (int, float) and 0 <= v <= 1e7,
+    "source": lambda v: isinstance(v, str) and len(v) <= 40,
+    "charged": lambda v: isinstance(v, bool),
+}
+
+
+def _compiles_problem(value: Any) -> str | None:
+    if not isinstance(value, list) or len(value) > _MAX_POINTS:
+        return f"must be a list of at most {_MAX_POINTS} compiles"
+    for entry in value:
+        if not isinstance(entry, dict) or set(entry) != set(_COMPILE):
+            return f"must be a list of objects with {', '.join(_COMPILE)}"
+        for name, fits in _COMPILE.items():
+            if not fits(entry[name]):
+                return f"has a compile with a bad {name}"
+    return None
 
 
 def _curve_problem(value: Any) -> str | None:

@@ -63,8 +63,8 @@ class StepModel:
 
 
 def timed(runs: Sequence[Run]) -> list[Run]:
-    """The rehearsals and screens that timed their steps. Never an official run."""
-    return [run for run in runs if run.kind != "official" and step_time_s(run) is not None]
+    """The comparable rehearsals and screens that timed their steps. Never an official run."""
+    return [run for run in runs if run.comparable and run.kind != "official" and step_time_s(run) is not None]
 
 
 def observations(

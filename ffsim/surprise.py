@@ -64,7 +64,7 @@ class Surprise:
         chosen = quality.usable(contest, reference)
         if len(chosen) < limits.min_runs:
             raise ModelError(f"{len(chosen)} runs to compare with, {limits.min_runs} are needed")
-        groups = [run.recipe.hash for run in chosen]
+        groups = [run.recipe_hash for run in chosen]
         timed = steps.timed(reference)
         return cls(
             contest,
@@ -72,7 +72,7 @@ class Surprise:
             trust,
             limits,
             _scale(quality.observations(contest, chosen, trust), groups),
-            _scale(steps.observations(contest, timed, trust), [run.recipe.hash for run in timed]),
+            _scale(steps.observations(contest, timed, trust), [run.recipe_hash for run in timed]),
         )
 
     def checks(self, runs: Sequence[Run]) -> dict[str, list[Check]]:
@@ -117,7 +117,7 @@ class Surprise:
     @staticmethod
     def _away(run: Run, reference: Sequence[Run]) -> float:
         """Distance in ln(steps) to the nearest run of the recipe; of a new recipe, to the nearest run of all."""
-        own = [other.steps or 1 for other in reference if other.recipe.hash == run.recipe.hash]
+        own = [other.steps or 1 for other in reference if other.recipe_hash == run.recipe_hash]
         seen = own or [other.steps or 1 for other in reference]
         return min(abs(math.log((run.steps or 1) / steps_)) for steps_ in seen)
 

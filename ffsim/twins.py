@@ -95,8 +95,8 @@ def _may_differ(run: Run, other: Run) -> bool:
     return run.run_id != other.run_id and _training(run) != _training(other)
 
 
-def _training(run: Run) -> tuple[str, str, int, int]:
-    return run.recipe.hash, run.trainer_version, run.seed, run.order
+def _training(run: Run) -> tuple[str, str | None, int | None, int | None]:
+    return run.recipe_hash, run.trainer_version, run.seed, run.order
 
 
 def _clock(run: Run) -> set[float]:

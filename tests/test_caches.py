@@ -26,7 +26,7 @@ def test_a_start_is_what_the_caches_held(before: int | None, after: int | None, 
 
 
 def test_files_are_counted_at_every_depth_and_links_are_not_followed(tmp_path: Path) -> None:
-    places = caches.fresh(tmp_path / "caches", ("A", "B"))
+    places = caches.folders(tmp_path / "caches", ("A", "B"))
     assert caches.artifacts(tmp_path / "caches") == 0
     deep = Path(places["A"]) / "x/y"
     deep.mkdir(parents=True)

@@ -18,7 +18,7 @@ import psutil
 import pytest
 import yaml
 
-from ffsim import attempt, guard, jobs, records, rehearse
+from ffsim import attempt, guard, jobs, outbox, records, rehearse
 from ffsim import contest as contests
 from ffsim.errors import FfsimError, RunError
 from ffsim.guard import Source
@@ -176,7 +176,7 @@ def test_a_running_rehearsal_saves_what_it_has(
 ) -> None:
     """So that a `kill -9` loses a few seconds of the curve and not all of it."""
     project = fake_trainer(HANGING)
-    monkeypatch.setattr(rehearse, "SAVE_EVERY_S", 0.0)
+    monkeypatch.setattr(outbox, "SAVE_EVERY_S", 0.0)
     plan = make_plan(project)
     seen: list[records.Run] = []
 
@@ -223,7 +223,9 @@ def test_a_killed_rehearsal_has_left_its_record_and_takes_its_trainer_along(
     ("changes", "words"),
     [
         ({"device": "cuda"}, "runs on cpu"),
-        ({"start": "warm"}, "starts cold"),
+        ({"start": "warm"}, "nothing was kept"),
+        ({"start": "mixed"}, "starts cold"),
+        ({"step_times_s": {}}, "no step time of phase 1"),
         ({"contributor": "me@host"}, "short handle"),
         ({"notes": "x" * 3000}, "a record takes 2,000"),
     ],

@@ -1,0 +1,135 @@
+"""From what a submission's log says to a run record: what is believed, what is checked, and which status it gets."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import msgspec
+
+from ffsim import records
+from ffsim.attempt import thinned, without_paths
+from ffsim.contest import Contest
+from ffsim.logs import Reading
+from ffsim.records import Run, StartKind, Status
+from ffsim.supervise import Ending
+
+MAIN_TEXT = "val"  # what the dialects call the text that a trainer scores by itself
+MOST_COMPILES = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What was seen of the processes, beside what the log says.
+
+    Parameters
+    ----------
+    start
+        State of the caches.
+    ending
+        How the command ended; None while it runs, and after an interruption.
+    why
+        Why it was cut off, where `ending` cannot say.
+    limit_s
+        Its wall limit.
+    first_step_s
+        From the launch until the log told of a step.
+    last_line
+        Of the log: what a crash said.
+    log_sha256
+        Hash of the log.
+    """
+
+    start: StartKind
+    ending: Ending | None = None
+    why: str = ""
+    limit_s: float | None = None
+    first_step_s: float | None = None
+    last_line: str = ""
+    log_sha256: str | None = None
+
+
+def report(contest: Contest, draft: Run, reading: Reading, outcome: Outcome) -> Run:
+    """The record of a submission, however it ended.
+
+    Parameters
+    ----------
+    contest
+        Names the texts and the phases.
+    draft
+        The record as it stood at launch.
+    reading
+        What the log says.
+    outcome
+        What was seen from outside.
+    """
+    status, message = _status(contest, reading, outcome)
+    scored = status in {"finished", "over_budget"}
+    ending = outcome.ending
+    compiles = [entry for entry in reading.compiles if entry.step is not None][:MOST_COMPILES]
+    return msgspec.structs.replace(
+        draft,
+        status=status,
+        message=without_paths(message)[:300] or None,
+        start=records.Start(requested=draft.start.requested, observed=outcome.start),
+        seed=reading.seed if draft.seed is None else draft.seed,
+        clock=records.Clock(
+            startup_s=reading.startup_s,
+            train_charged_s=reading.charged_s if reading.trained_s is None else reading.trained_s,
+            wall_s=ending.wall_s if ending else None,
+            first_step_s=outcome.first_step_s,
+            compile_startup_s=sum(entry.seconds for entry in compiles if not entry.charged),
+            compile_charged_s=sum(entry.seconds for entry in compiles if entry.charged),
+            late_compiles=reading.late_compiles,
+            save_s=reading.save_s,
+        ),
+        steps=reading.steps,
+        tokens=reading.tokens,
+        step_times={phase: times for phase, times in reading.step_times.items() if phase in contest.phases},
+        scores=_scores(contest, reading) if scored else {},
+        curves=records.Curves(loss=thinned(list(reading.loss))),
+        compiles=tuple(
+            records.Compile(
+                graph="step", step=e.step, phase=e.phase, seconds=e.seconds, source=e.source, charged=e.charged
+            )
+            for e in compiles
+        ),
+        exit_code=None if ending is None else ending.code if ending.code is not None else -(ending.signal or 0),
+        parameters=reading.parameters,
+        peak_memory_bytes=ending.peak_memory_bytes if ending else None,
+        provenance=msgspec.structs.replace(draft.provenance, source_log_sha256=outcome.log_sha256),
+    )
+
+
+def _status(contest: Contest, reading: Reading, outcome: Outcome) -> tuple[Status, str]:
+    ending = outcome.ending
+    if ending is None:
+        return "cut_off", outcome.why
+    if ending.timed_out:
+        return "cut_off", f"ended after {outcome.limit_s or 0:.0f} s by the wall, the contest's limit"
+    if ending.log_full:
+        return "crashed", "ended for the size of its log"
+    if ending.code != 0:
+        how = f"signal {ending.signal}" if ending.code is None else f"exit code {ending.code}"
+        return "crashed", f"{how}: {outcome.last_line}"
+    if not reading.finished or not _scores(contest, reading):
+        said = reading.problems[0] if reading.problems else "its log ends without a summary that has a score"
+        return "crashed", said
+    if reading.steps is None or reading.charged_s is None:
+        return "crashed", "its summary does not say its steps and its charged seconds"
+    notes = []
+    if ending.left:
+        notes.append(f"{ending.left} processes that it left behind were ended")
+    if not ending.confined:
+        notes.append("this system cannot confine its writes")
+    if reading.problems:
+        notes.append(f"its log contradicts itself: {reading.problems[0]}")
+    over = reading.charged_s > contest.budget_s + max((t.p95_s for t in reading.step_times.values()), default=0.0)
+    return ("over_budget" if over else "finished"), "; ".join(notes)
+
+
+def _scores(contest: Contest, reading: Reading) -> dict[str, records.Score]:
+    """Scores by the contest's names; never one of the organiser's text."""
+    texts = {name for name, text in contest.texts.items() if text.role == "rehearsal"}
+    main = contest.text("rehearsal")
+    named = {main if name == MAIN_TEXT else name: score for name, score in reading.scores.items()}
+    return {name: score for name, score in named.items() if name in texts}
