@@ -58,6 +58,8 @@ def _print(reading: Reading, means: dict[str, float]) -> None:
 
 
 def _facts(reading: Reading) -> list[tuple[str, Any]]:
+    from ffsim import logs
+
     switches = ", ".join(f"{switch.label} from step {switch.step}" for switch in reading.switches)
     facts: list[tuple[str, Any]] = [
         ("dialect", reading.dialect),
@@ -75,7 +77,10 @@ def _facts(reading: Reading) -> list[tuple[str, Any]]:
         ("seed", reading.seed),
         ("late compiles", reading.late_compiles),
     ]
-    facts += [(f"{name} bpb", f"{score.bpb:.15g}") for name, score in reading.scores.items()]
+    for name, score in reading.scores.items():
+        slack = logs.rounding_bpb(score)
+        how = "" if slack is None else f" (from nats and bytes; nats rounded to 32 bits: ±{slack:.1e})"
+        facts.append((f"{name} bpb", f"{score.bpb:.15g}{how}"))
     facts.append(("flags", ", ".join(reading.flags) or None))
     return [(name, value if value is None else str(value)) for name, value in facts]
 
