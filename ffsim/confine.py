@@ -1,8 +1,9 @@
 """Landlock: this process and all that it starts may write below some folders and nowhere else.
 
 It is asked of the Linux kernel directly (5.13 and later, no privilege needed, also as root), between fork and exec,
-and cannot be taken back. Reading is not touched. Not covered are modes, owners and times of files, and what a server
-that the run can reach writes for it. Standard library only: the warden (`ffsim.warden`) imports it.
+and cannot be taken back. It keeps a run's mistakes to itself; it is no prison for an attacker. Reading is not touched,
+nor are modes, owners and times of files, the network, and what a server that the run can reach writes for it.
+Standard library only: the warden (`ffsim.warden`) imports it.
 """
 
 from __future__ import annotations

@@ -267,6 +267,15 @@ def test_memory_is_the_commands_own_and_its_largest_childs(command: Callable[...
     assert child > 100 * 2**20
 
 
+def test_what_watches_over_a_command_is_no_child_of_it_and_charges_it_nothing(command: Callable[..., Command]) -> None:
+    source = """
+        import resource
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        print(usage.ru_utime + usage.ru_stime)
+    """
+    assert run(command(source))[0] == [b"0.0"]
+
+
 OUTSIDE = """
     import sys
     outside = sys.argv[1]

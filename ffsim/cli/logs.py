@@ -50,6 +50,7 @@ def _print(reading: Reading, means: dict[str, float]) -> None:
         output.table("step times", ("batch phase", "steps", "median s", "mean s", "p95 s (printed)"), rows)
     for compile_ in reading.compiles:
         late = "late, charged" if compile_.charged else "in the free steps, not charged"
+        late += "" if compile_.source == "step line" else f"; {compile_.source}"
         printer.print(f"slow step {compile_.step}: {compile_.seconds:.2f} s in phase {compile_.phase} ({late})")
     for problem in reading.problems:
         printer.print(f"problem: {problem}")
