@@ -29,6 +29,7 @@ from ffsim.confine import confine
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 PR_SET_CHILD_SUBREAPER = 36
 LINUX = sys.platform == "linux"
+WATCHED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 KILL_S = 10.0  # a process that is not gone by then hangs in the kernel, and no signal ends it
 POLL_S = 0.02  # between looks at a tree that is being killed; never while the run lasts
 
@@ -58,16 +59,19 @@ class Warden:
         for end in (woken, wake):
             os.set_blocking(end, False)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        for name in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for name in WATCHED:
             signal.signal(name, self._woken)
         if LINUX:
             libc = ctypes.CDLL(None)
             libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
         started_s = time.monotonic()
+        # A request to end that comes before the command has its own handlers waits for them.
+        signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
         self.main = os.fork()
         if self.main == 0:
             self._become_command()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
         # The run's output ends when the last of its processes does, not when the warden does.
         for end in (1, 2):
             os.dup2(os.open(os.devnull, os.O_RDWR), end)
@@ -100,8 +104,9 @@ class Warden:
         """In the child: a session of its own, confined, then the command."""
         try:
             signal.set_wakeup_fd(-1)
-            for name in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
+            for name in (*WATCHED, signal.SIGPIPE, signal.SIGXFSZ):
                 signal.signal(name, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
             os.setsid()
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             if LINUX:
@@ -148,8 +153,11 @@ class Warden:
                 self.status = status
 
     def _signal_group(self, which: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.main, which)
+        # For a moment it has no group yet; once it has been waited for, its number may be somebody else's.
+        for send in (os.killpg, os.kill) if self.status is None else (os.killpg,):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                send(self.main, which)
+                return
 
     def _end_all(self) -> int:
         """Kill everything below; how many processes were there beside the command."""
