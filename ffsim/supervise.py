@@ -14,7 +14,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import re
 import select
 import signal
 import subprocess
@@ -26,13 +25,15 @@ from types import TracebackType
 from typing import Any, Self
 
 from ffsim.errors import RunError
+from ffsim.lines import lines
 
 GRACE_S = 10.0  # from a request to end until the tree is killed
 WARDEN_S = 30.0  # more than a warden takes to kill a tree; one that takes longer is killed itself
-LINE_MAX = 65_536  # bytes of a line that are handed on; the log on disk has all of it
 LOG_MAX_BYTES = 256 * 2**20
 CHUNK = 65_536
-_BREAK = re.compile(rb"[\r\n]")
+PACKAGES = Path(__file__).resolve().parent.parent
+# Last on the path, so that nothing beside ffsim can stand in for the standard library.
+START_WARDEN = "import sys; sys.path.append(sys.argv[1]); from ffsim.warden import main; main(sys.argv[2])"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +110,8 @@ class Ending:
 class Running:
     """A command that runs: iterate over its lines, leave the ``with`` block, and look at `ending`.
 
+    Enter it in a thread that outlives the command: on Linux the end of that thread is an end of ffsim.
+
     Parameters
     ----------
     command
@@ -142,7 +145,7 @@ class Running:
             with contextlib.ExitStack() as stack:
                 stderr = output if command.stderr is None else stack.enter_context(command.stderr.open("wb"))
                 self._warden = subprocess.Popen(
-                    [sys.executable, "-I", "-S", str(Path(__file__).with_name("warden.py")), json.dumps(job)],
+                    [sys.executable, "-I", "-S", "-c", START_WARDEN, str(PACKAGES), json.dumps(job)],
                     stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=stderr,
@@ -177,21 +180,8 @@ class Running:
             _ = self.ending
 
     def __iter__(self) -> Iterator[bytes]:
-        """Lines as they come, ended by line feeds or carriage returns; no empty ones, of long ones LINE_MAX bytes."""
-        rest, skipping = b"", False
-        for chunk in self._chunks():
-            *lines, rest = _BREAK.split(rest + chunk)
-            for line in lines:
-                if line and not skipping:
-                    yield line[:LINE_MAX]
-                skipping = False
-            if skipping:
-                rest = b""
-            elif len(rest) > LINE_MAX:
-                yield rest[:LINE_MAX]
-                rest, skipping = b"", True
-        if rest:
-            yield rest
+        """Lines as they come, ended by line feeds or carriage returns; bounded (`ffsim.lines`), the log has all."""
+        return lines(self._chunks())
 
     def _chunks(self, until_s: float | None = None) -> Iterator[bytes]:
         """Output as it comes, each piece on disk before it is handed on, until it and the warden have ended."""

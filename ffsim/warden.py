@@ -1,8 +1,8 @@
 """The process between ffsim and a run: it starts the run's command and leaves nothing of it behind.
 
-It is started by its path, without site-packages (see `ffsim.supervise`), so it imports the standard library only
-and little of it: it is there within some 20 ms, takes no CPU time while the run lasts, and its own memory is no
-floor worth speaking of under the run's.
+It is started without site-packages (see `ffsim.supervise`), so it imports the standard library only and little of
+it: it is there within some 30 ms, takes no CPU time while the run lasts, and its own memory is no floor worth
+speaking of under the run's.
 
 Its standard input is a lifeline that ffsim holds: a byte asks for an end with a grace period, the end of the file
 means that ffsim is gone, however it went. On Linux every orphan below comes back to the warden (child subreaper), so
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import glob
 import json
 import os
 import select
@@ -25,79 +24,14 @@ import sys
 import time
 from typing import Any
 
+from ffsim.confine import confine
+
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 PR_SET_CHILD_SUBREAPER = 36
-PR_SET_NO_NEW_PRIVS = 38
 LINUX = sys.platform == "linux"
+WATCHED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 KILL_S = 10.0  # a process that is not gone by then hangs in the kernel, and no signal ends it
 POLL_S = 0.02  # between looks at a tree that is being killed; never while the run lasts
-
-# Landlock, <linux/landlock.h>; the system calls have these numbers on every architecture.
-CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
-GET_VERSION = 1
-RULE_PATH_BENEATH = 1
-O_PATH = 0o10000000
-WRITE_FILE, TRUNCATE, REFER = 1 << 1, 1 << 14, 1 << 13
-WRITE_V1 = WRITE_FILE | sum(1 << bit for bit in range(4, 13))  # remove and make of every kind
-SCOPE_SIGNAL = 1 << 1
-# What Python, torch and their devices open for writing, whatever the run is; missing ones are passed over.
-DEVICES = (
-    "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/nvidia*",
-    "/dev/nvidia-caps/*", "/dev/dri/*", "/dev/kfd", "/dev/neuron*",
-    "/dev/shm",  # noqa: S108 - where semaphores and shared tensors of Python and torch lie
-)  # fmt: skip
-
-
-class Ruleset(ctypes.Structure):
-    """``struct landlock_ruleset_attr``."""
-
-    _fields_ = (("fs", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
-
-
-class PathBeneath(ctypes.Structure):
-    """``struct landlock_path_beneath_attr``."""
-
-    _pack_ = 1
-    _layout_ = "ms"
-    _fields_ = (("access", ctypes.c_uint64), ("parent", ctypes.c_int32))
-
-
-def confine(folders: list[str]) -> bool:
-    """Let this process and its children write below `folders` and nowhere else; they may read what they could.
-
-    Not covered: modes, owners and times of files, and what a server that the run can reach writes for it.
-
-    Returns
-    -------
-    bool
-        False where the kernel has no Landlock; then nothing is confined.
-
-    Raises
-    ------
-    OSError
-        If a folder cannot be opened, or the kernel refuses.
-    """
-    if not LINUX:
-        return False
-    libc = ctypes.CDLL(None, use_errno=True)
-    version = libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), GET_VERSION)
-    if version < 1:
-        return False
-    writes = WRITE_V1 | (REFER if version >= 2 else 0) | (TRUNCATE if version >= 3 else 0)
-    rules = Ruleset(writes, 0, SCOPE_SIGNAL if version >= 6 else 0)
-    size = 24 if version >= 6 else 16 if version >= 4 else 8
-    ruleset = _checked(libc.syscall(CREATE_RULESET, ctypes.byref(rules), ctypes.c_size_t(size), 0))
-    found = [path for pattern in DEVICES for path in glob.glob(pattern)]  # noqa: PTH207
-    for path in [*folders, *found]:
-        handle = os.open(path, O_PATH | os.O_CLOEXEC)
-        allowed = writes if os.path.isdir(path) else writes & (WRITE_FILE | TRUNCATE)  # noqa: PTH112
-        rule = PathBeneath(allowed, handle)
-        _checked(libc.syscall(ADD_RULE, ruleset, RULE_PATH_BENEATH, ctypes.byref(rule), 0))
-        os.close(handle)
-    _checked(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-    _checked(libc.syscall(RESTRICT_SELF, ruleset, 0))
-    os.close(ruleset)
-    return True
 
 
 class Warden:
@@ -125,16 +59,19 @@ class Warden:
         for end in (woken, wake):
             os.set_blocking(end, False)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        for name in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for name in WATCHED:
             signal.signal(name, self._woken)
         if LINUX:
             libc = ctypes.CDLL(None)
             libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
         started_s = time.monotonic()
+        # A request to end that comes before the command has its own handlers waits for them.
+        signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
         self.main = os.fork()
         if self.main == 0:
             self._become_command()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
         # The run's output ends when the last of its processes does, not when the warden does.
         for end in (1, 2):
             os.dup2(os.open(os.devnull, os.O_RDWR), end)
@@ -167,8 +104,9 @@ class Warden:
         """In the child: a session of its own, confined, then the command."""
         try:
             signal.set_wakeup_fd(-1)
-            for name in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ):
+            for name in (*WATCHED, signal.SIGPIPE, signal.SIGXFSZ):
                 signal.signal(name, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
             os.setsid()
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             if LINUX:
@@ -215,8 +153,11 @@ class Warden:
                 self.status = status
 
     def _signal_group(self, which: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.main, which)
+        # For a moment it has no group yet; once it has been waited for, its number may be somebody else's.
+        for send in (os.killpg, os.kill) if self.status is None else (os.killpg,):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                send(self.main, which)
+                return
 
     def _end_all(self) -> int:
         """Kill everything below; how many processes were there beside the command."""
@@ -262,12 +203,6 @@ def _descendants() -> dict[int, int]:
     return {pid: groups[pid] for pid in found if pid in groups}
 
 
-def _checked(result: int) -> int:
-    if result < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-    return result
-
-
-if __name__ == "__main__":
-    Warden(json.loads(sys.argv[1])).run()
+def main(job: str) -> None:
+    """Watch over the run that a JSON text says."""
+    Warden(json.loads(job)).run()

@@ -50,6 +50,7 @@ def _print(reading: Reading, means: dict[str, float]) -> None:
         output.table("step times", ("batch phase", "steps", "median s", "mean s", "p95 s (printed)"), rows)
     for compile_ in reading.compiles:
         late = "late, charged" if compile_.charged else "in the free steps, not charged"
+        late += "" if compile_.source == "step line" else f"; {compile_.source}"
         printer.print(f"slow step {compile_.step}: {compile_.seconds:.2f} s in phase {compile_.phase} ({late})")
     for problem in reading.problems:
         printer.print(f"problem: {problem}")
@@ -58,6 +59,8 @@ def _print(reading: Reading, means: dict[str, float]) -> None:
 
 
 def _facts(reading: Reading) -> list[tuple[str, Any]]:
+    from ffsim import logs
+
     switches = ", ".join(f"{switch.label} from step {switch.step}" for switch in reading.switches)
     facts: list[tuple[str, Any]] = [
         ("dialect", reading.dialect),
@@ -75,7 +78,10 @@ def _facts(reading: Reading) -> list[tuple[str, Any]]:
         ("seed", reading.seed),
         ("late compiles", reading.late_compiles),
     ]
-    facts += [(f"{name} bpb", f"{score.bpb:.15g}") for name, score in reading.scores.items()]
+    for name, score in reading.scores.items():
+        slack = logs.rounding_bpb(score)
+        how = "" if slack is None else f" (from nats and bytes; nats rounded to 32 bits: ±{slack:.1e})"
+        facts.append((f"{name} bpb", f"{score.bpb:.15g}{how}"))
     facts.append(("flags", ", ".join(reading.flags) or None))
     return [(name, value if value is None else str(value)) for name, value in facts]
 

@@ -7,9 +7,11 @@ the end what the log says. `read` reads a file, or the folder of a run, where th
 from __future__ import annotations
 
 from ffsim.logs.dialects import DIALECTS, dialect
-from ffsim.logs.folder import read
+from ffsim.logs.folder import read, rounding_bpb
 from ffsim.logs.parser import Parser
 from ffsim.logs.reading import Compile, Progress, Reading, Switch
 from ffsim.logs.steps import phase_means
 
-__all__ = ["DIALECTS", "Compile", "Parser", "Progress", "Reading", "Switch", "dialect", "phase_means", "read"]
+__all__ = [
+    "DIALECTS", "Compile", "Parser", "Progress", "Reading", "Switch", "dialect", "phase_means", "read", "rounding_bpb",
+]  # fmt: skip

@@ -6,11 +6,10 @@ last index + 1, and the first steps (11 there) are neither charged nor part of `
 
 from __future__ import annotations
 
-import math
 import re
 import statistics
 
-from ffsim.logs.parser import Block, Parser, number, positive, whole
+from ffsim.logs.parser import STEPS_MAX, Block, Parser, number, positive, whole
 from ffsim.logs.reading import Progress, Reading
 from ffsim.logs.steps import StepLines, phase_spans
 from ffsim.records import Score
@@ -82,7 +81,9 @@ class Autoresearch(Parser):
         if dt_s is not None:
             dt_s /= 1000
             self._charged_s += dt_s if step >= self.free_steps else 0.0
-            self._step_tokens.append(dt_s * (positive(fields.get("tok/sec", "").strip()) or math.nan))
+            tokens_per_s = positive(fields.get("tok/sec", "").strip())
+            if tokens_per_s is not None and len(self._step_tokens) < STEPS_MAX:
+                self._step_tokens.append(dt_s * tokens_per_s)
         self._lines.add(step, PHASE, dt_s, self._charged_s, loss)
         self._now = Progress(
             started=True,
@@ -139,11 +140,10 @@ class Autoresearch(Parser):
 
     def _tokens(self, steps: int | None, millions: float | None, problems: Parser) -> int | None:
         """Exact tokens: a step has a multiple of sequence x micro-steps, and dt x tok/sec says which one."""
-        known = [value for value in self._step_tokens if math.isfinite(value)]
-        if not (steps and known and self._sequence and self._micro_steps):
+        if not (steps and self._step_tokens and self._sequence and self._micro_steps):
             return None
         unit = self._sequence * self._micro_steps
-        tokens = whole(steps * unit * round(statistics.median(known) / unit))
+        tokens = whole(steps * unit * round(statistics.median(self._step_tokens) / unit))
         if tokens is not None and millions is not None and abs(tokens - millions * 1e6) > 0.051e6:
             problems.problem(f"total_tokens_M {millions} is not the {tokens:,} tokens of {steps} steps")
             return None

@@ -16,12 +16,14 @@ from typing import Any
 import msgspec
 
 from ffsim.errors import LogError
+from ffsim.lines import lines
 from ffsim.logs.dialects import dialect, guessed
-from ffsim.logs.parser import LINE_MAX, Parser, mapping, number, positive, whole
+from ffsim.logs.parser import Parser, mapping, number, positive, whole
 from ffsim.logs.reading import Reading
 from ffsim.records import Score
 
 LOG = "train.log"
+PIECE = 65_536
 SIDE_FILE_MAX = 1_000_000  # bytes of a file beside the log that are looked at
 FLOAT32_HALF_STEP = 2.0**-24  # relative rounding error of a 32-bit float
 _PAIR = re.compile(r'"(\w{1,40})"\s*:\s*([^,{}\s"]{1,60})')
@@ -52,6 +54,8 @@ def read(path: Path, name: str | None = None, free_steps: int = 0) -> Reading:
     """
     log = path / LOG if path.is_dir() else path
     try:
+        if log.exists() and not log.is_file():
+            raise LogError(f"{log}: no regular file; give a log file, or a folder with a {LOG}")
         if name is None:
             parser = guessed(_lines(log), free_steps)
         else:
@@ -64,10 +68,14 @@ def read(path: Path, name: str | None = None, free_steps: int = 0) -> Reading:
     return _beside(path, reading) if path.is_dir() else reading
 
 
+def rounding_bpb(score: Score) -> float | None:
+    """How far a score may be off because its nats went through 32-bit floats; None if it was not made of nats."""
+    return None if score.nats is None or score.bytes is None else score.bpb * FLOAT32_HALF_STEP
+
+
 def _lines(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
-        while line := file.readline(LINE_MAX):
-            yield line
+        yield from lines(iter(lambda: file.read(PIECE), b""))
 
 
 def _beside(folder: Path, reading: Reading) -> Reading:
@@ -145,13 +153,11 @@ def _score(name: str, text: str, notes: Parser) -> tuple[Score | None, bool]:
         return None, False
     if nats is None or not n_bytes:
         return Score(bpb=bpb, tokens=whole(values.get("num_tokens"))), braces_lost
-    recomputed = nats / math.log(2) / n_bytes
-    slack = recomputed * FLOAT32_HALF_STEP + 1e-12
-    if abs(recomputed - bpb) > slack:
-        notes.problem(
-            f"{name}: val_bpb {bpb!r}, but {recomputed!r} from nats and bytes (rounding explains {slack:.1e})"
-        )
-    return Score(bpb=recomputed, nats=nats, bytes=n_bytes, tokens=whole(values.get("num_tokens"))), braces_lost
+    score = Score(bpb=nats / math.log(2) / n_bytes, nats=nats, bytes=n_bytes, tokens=whole(values.get("num_tokens")))
+    slack = rounding_bpb(score) or 0.0
+    if abs(score.bpb - bpb) > slack + 1e-12:
+        notes.problem(f"{name}: val_bpb {bpb!r}, but {score.bpb!r} from nats and bytes (rounding explains {slack:.1e})")
+    return score, braces_lost
 
 
 def _text(path: Path) -> str:

@@ -22,6 +22,7 @@ _PHASE = re.compile(
 )
 _STAGE = re.compile(r"FF_MTP stage (\d{1,6}/\d{1,6}): .{0,400} from step (\d{1,12}) \(charged ([\d.]{1,20})s\)")
 _HEADER = re.compile(r"\b(micro_tokens|grad_accum_steps|time_target|official_budget|num_params)=([\d,.]{1,30})")
+SWITCHES_MAX = 200  # a run has ten
 _CLOCK_SLACK_S = 1.0  # charged seconds are printed rounded to 1 s
 
 
@@ -56,18 +57,24 @@ class Frontier(Parser):
             pass
         elif match := _PHASE.fullmatch(line):
             label, tokens, step, charged = match.groups()
-            self._switches.append(Switch(label=str(int(label)), step=int(step), charged_s=number(charged)))
+            self._add(self._switches, Switch(label=str(int(label)), step=int(step), charged_s=number(charged)))
             k, micro = int(label), self._micro_tokens
             if micro is not None and k * micro != whole(tokens):
                 self.problem(f"phase from step {step}: {k} x {micro:,} tokens are not {tokens}")
         elif match := _STAGE.fullmatch(line):
-            self._stages.append(Switch(label=match[1], step=int(match[2]), charged_s=number(match[3])))
+            self._add(self._stages, Switch(label=match[1], step=int(match[2]), charged_s=number(match[3])))
         else:
             header = _HEADER.findall(line) if "=" in line else []
             for key, value in header:
                 self._header.setdefault(key, value)
             known = bool(header)
         self.recognised += known
+
+    def _add(self, to: list[Switch], switch: Switch) -> None:
+        if len(to) < SWITCHES_MAX:
+            to.append(switch)
+        else:
+            self.problem(f"more than {SWITCHES_MAX} changes of phase; the rest of them is not looked at")
 
     @property
     def _micro_tokens(self) -> int | None:
@@ -126,8 +133,7 @@ class Frontier(Parser):
 
     def _seconds(self, step: int, dt: str, tokens_per_s: float | None) -> tuple[str, float | None]:
         """The phase of a step, and its seconds as exactly as the line has them."""
-        begun = [switch.label for switch in self._switches if switch.step <= step]
-        phase = begun[-1] if begun else self._first_phase
+        phase = next((switch.label for switch in reversed(self._switches) if switch.step <= step), self._first_phase)
         dt_s, micro = positive(dt), self._micro_tokens
         if dt_s is None or tokens_per_s is None or micro is None:
             return phase, dt_s

@@ -12,11 +12,12 @@ from typing import Any
 
 from ffsim import jsonio
 from ffsim.errors import RecordError, printable
+from ffsim.lines import LINE_MAX
 from ffsim.logs.reading import Progress, Reading
 
-LINE_MAX = 65_536  # characters of a line that are looked at; an ff_summary has 1,500
 STEPS_MAX = 200_000  # step lines that are kept: 80 times those of a half-hour run
 PROBLEMS_MAX = 40
+BLOCK_MAX = 100  # keys of a summary
 DIGITS_MAX = 40
 LARGEST = 2**53  # no figure of a log is larger, and sums of such stay finite
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
@@ -127,7 +128,7 @@ class Block:
             self.values, self._open = {}, True
             return True
         match = self._LINE.fullmatch(line) if self._open else None
-        if match:
+        if match and len(self.values) < BLOCK_MAX:
             self.values[match[1]] = match[2].strip()
         elif line:
             self._open = False

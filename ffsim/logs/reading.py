@@ -35,7 +35,8 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True):
 class Compile(msgspec.Struct, frozen=True, kw_only=True):
     """A step that took more than `SLOW_STEP` medians of its batch phase, most likely because it compiled.
 
-    `charged` is False within the free steps. `source` says what it was read from.
+    `charged` is False within the free steps. `source` says what it was read from: the line of the step itself, or the
+    charged seconds between two lines, of which `step` is then the first step and `seconds` an estimate.
     """
 
     step: int
@@ -87,7 +88,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     loss
         [step index, charged_s, training loss]; comparable between runs only if their objectives are the same.
     compiles, late_compiles
-        Slow steps, and how many of them were charged. A log that prints every tenth step shows every tenth.
+        Slow steps, and how many of them were charged. Of steps that are not printed only those are seen that took
+        longer than the rounding of the clock, 1 s, lets hide.
     exit_code
         Of the trainer.
     settings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,21 @@ def test_a_slow_step_of_the_start_is_free_and_a_later_one_is_late() -> None:
     assert [(compile_.step, compile_.charged) for compile_ in said.compiles] == [(0, False), (25, True)]
     assert said.late_compiles == 1
     assert said.compiles[1].seconds == 8.19
+
+
+def test_a_slow_step_that_is_not_printed_shows_in_the_charged_seconds_around_it() -> None:
+    lines, late_s = [], 0
+    for line in fixtures.frontier()[:-1]:
+        step = int(line[5:10]) if line.startswith("step ") else None
+        late_s = 20 if step is not None and step >= 25 else 0
+        charged = re.search(r"charged (\d+)s", line)
+        if step is None or step < 20 or step % 5 == 4:
+            lines.append(line.replace(charged[0], f"charged {int(charged[1]) + late_s}s") if charged else line)
+    (start, late) = reading(lines).compiles
+    assert (start.step, start.charged) == (0, False)
+    assert (late.step, late.phase, late.charged) == (25, "4", True)
+    assert late.seconds == pytest.approx(21, abs=1.1)
+    assert late.source == "charged between the lines of steps 24 and 29"
 
 
 def test_without_a_summary_a_run_was_killed_and_is_no_result() -> None:

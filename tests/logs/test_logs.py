@@ -172,6 +172,17 @@ def test_the_command_fails_for_what_is_no_result(tmp_path: Path, capsys: pytest.
     assert "no log dialect" in run([str(log), "--dialect", "x"], capsys)[2]
     assert "train.log: cannot be read" in run([str(tmp_path)], capsys)[2]
     assert run([str(tmp_path / "none")], capsys)[0] == 2
+    assert "no regular file" in run(["/dev/zero"], capsys)[2]
+
+
+def test_a_long_file_of_carriage_returns_is_not_cut_within_a_line(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    steps = "".join(
+        f"\rstep {i:05d} (1.0%) | loss: 1.5 | dt: 200ms | tok/sec: 5,120 | remaining: 4s" for i in range(5000)
+    )
+    log.write_text("a word\n" + steps)
+    said = logs.read(log)
+    assert (said.steps, said.problems, len(said.loss)) == (5000, (), 5000)
 
 
 def test_a_parser_is_told_once_of_a_problem() -> None:
