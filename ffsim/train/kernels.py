@@ -13,6 +13,7 @@ What is done differently, all of it the same up to rounding:
   it is divided by its sum after the product with the values, which is smaller than the weights. Weights above
   the diagonal are skipped by blocks of queries.
 * Squared ReLU: the factor 2 of its derivative goes into the matrix products behind it.
+* Embedding: the rows of the table are normed instead of those of the batch, which are more.
 * Cross entropy: exponentials are divided by their sum after the products of the backward pass.
 """
 
@@ -32,6 +33,11 @@ QUERIES = 64  # of one block: large enough for a fast product, small enough to s
 def apply_to(x: Tensor) -> bool:
     """Say whether x is what this module is for: float32 on a CPU, and no compiler is looking."""
     return x.device.type == "cpu" and x.dtype == torch.float32 and not torch.compiler.is_compiling()
+
+
+def embed(tokens: Tensor, w: Tensor) -> Tensor:
+    """Return rows of normed w, (vocabulary, width); tokens of shape (n_rows, n_tokens)."""
+    return _Embed.apply(tokens, w)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def attention(x: Tensor, w_in: Tensor, w_out: Tensor, rotation: Tensor | None, n_heads: int) -> Tensor:
@@ -69,6 +75,21 @@ def rms_norm(x: Tensor) -> Tensor:
 def rotate(x: Tensor, rotation: Tensor) -> Tensor:
     """Rotate neighbouring pairs of the last axis of x, shape (n_rows, n_tokens, n_heads, head_dim)."""
     return torch.view_as_real(_pairs(x) * torch.view_as_complex(rotation)).flatten(-2)
+
+
+class _Embed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tokens: Tensor, w: Tensor) -> Tensor:
+        y, r = _norm(w)
+        ctx.save_for_backward(tokens, y, r)
+        return y.index_select(0, tokens.reshape(-1)).view(*tokens.shape, -1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        tokens, y, r = ctx.saved_tensors
+        d_y = torch.zeros_like(y).index_add_(0, tokens.reshape(-1), gradients[0].reshape(-1, y.shape[1]))
+        return None, _centred(d_y, y).mul_(r)
 
 
 class _Attention(torch.autograd.Function):

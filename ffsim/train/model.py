@@ -94,7 +94,10 @@ class GPT(nn.Module):
 
     def _hidden(self, tokens: Tensor) -> Tensor:
         rotation = self.rotation[: tokens.shape[1]] if self.rotation is not None else None
-        x = F.embedding(tokens, rms_norm(self.embedding))
+        if kernels.apply_to(self.embedding):
+            x = kernels.embed(tokens, self.embedding)
+        else:
+            x = F.embedding(tokens, rms_norm(self.embedding))
         for block in self.blocks:
             x = block(x, rotation)
         return x

@@ -82,6 +82,11 @@ def doubles(*shape, size=1.0):
     return (size * torch.randn(shape, generator=generator, dtype=torch.float64)).requires_grad_()
 
 
+def test_gradients_of_the_embedding():
+    tokens = torch.tensor([[4, 0, 4], [2, 4, 1]])
+    assert torch.autograd.gradcheck(lambda w: kernels.embed(tokens, w), (doubles(6, 4),), atol=1e-5)
+
+
 @pytest.mark.parametrize("rope", [True, False])
 def test_gradients_of_attention(rope, monkeypatch):
     monkeypatch.setattr(kernels, "QUERIES", 2)
