@@ -118,6 +118,8 @@ class Contest:
             raise ContestError(f"{where}: phases needs at least one name")
         if bad := next((phase for phase in self.phases if not re.fullmatch(r"[1-9][0-9]{0,3}", phase)), None):
             raise ContestError(f"{where}: phase {bad!r}: a phase is named by its number of micro-batches")
+        if not self.trainers.versions:
+            raise ContestError(f"{where}: trainers.eras needs at least one trainer version")
         if self.launch.trainer is None and not self.launch.command:
             raise ContestError(f"{where}: launch needs a trainer or a command")
         if "/" in self.artifact.file or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}", self.artifact.file):

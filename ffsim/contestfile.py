@@ -108,6 +108,11 @@ class Trainers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """All versions, the oldest first."""
         return tuple(version for versions in self.eras.values() for version in versions)
 
+    @property
+    def latest(self) -> str:
+        """The youngest version."""
+        return self.versions[-1]
+
 
 class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A whole contest file; `ffsim.contest.Contest` says what its fields are for."""

@@ -70,13 +70,15 @@ def _in_time(uploads: Iterable[Upload]) -> list[Upload]:
 
 
 def find_run(project: Project, run_id: str) -> tuple[Run, Path]:
-    """A run by id or the start of one, of the dataset, of one's own records in runs/, or of rehearsed/.
+    """A run by id or the start of one, of the dataset, of one's own records in runs/, or of rehearsed/; or by its file.
 
     Raises
     ------
     RecordError
         If there is none, or more than one run starts so.
     """
+    if run_id.endswith(".json") and Path(run_id).is_file():
+        return records.read_run(Path(run_id)), Path(run_id)
     folders = [*(project.folder("runs", name) for name in project.contest_names()), project.outbox]
     known = {path.stem: path for folder in reversed(folders) for path in sorted(folder.glob("*.json"))}
     for path in sorted(project.rehearsed.glob("*.json")):

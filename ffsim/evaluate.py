@@ -122,7 +122,9 @@ def _from_recipe(contest: Contest, trust: Trust) -> Callable[[list[Run], list[Ru
         return [
             (
                 bpb(contest, run),
-                *predict.at_budget(contest, steps, quality, run.knobs, run.host.block, run.budget_s or 0),
+                *predict.at_budget(
+                    contest, steps, quality, run.knobs, run.host.block, run.budget_s or 0, run.trainer_version
+                ),
             )
             for run in timed
         ]
@@ -139,7 +141,7 @@ def _steps(contest: Contest, runs: Sequence[Run], trust: Trust) -> dict[str, Any
 
     def model(training: list[Run], held: list[Run]) -> list[Predicted]:
         fitted = StepModel.fit(contest, training, trust)
-        times = [fitted.step_time(contest, run.knobs, run.host.block) for run in held]
+        times = [fitted.step_time(contest, run.knobs, run.host.block, run.trainer_version) for run in held]
         return [(truth(run), math.log(seconds), sd) for run, (seconds, sd) in zip(held, times, strict=True)]
 
     def mean(training: list[Run], held: list[Run]) -> list[Predicted]:

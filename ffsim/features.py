@@ -29,8 +29,16 @@ def values(knob: Knob, value: Any) -> dict[str, float]:
 
 
 def of(knobs: KnobTable, recipe: Mapping[str, Any], moves: Move) -> dict[str, float]:
-    """All features of a recipe from the knobs that can move `moves` (``steps`` or ``value``)."""
-    return {name: x for knob in knobs if moves in knob.moves for name, x in values(knob, recipe[knob.name]).items()}
+    """All features of a recipe from the knobs that can move `moves` (``steps`` or ``value``).
+
+    A knob that is younger than the recipe is at its default, which means as before.
+    """
+    return {
+        name: x
+        for knob in knobs
+        if moves in knob.moves
+        for name, x in values(knob, recipe.get(knob.name, knob.default)).items()
+    }
 
 
 def matrix(rows: Sequence[Mapping[str, float]], names: Sequence[str]) -> NDArray[np.float64]:

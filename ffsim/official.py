@@ -49,10 +49,8 @@ def open_upload(
         raise RecordError(
             f"run {run_id} is a {rehearsal.status} {rehearsal.kind}; only a finished rehearsal is uploaded"
         )
-    if rehearsal.recipe is None or rehearsal.seed is None or rehearsal.order is None:
-        raise RecordError(
-            f"run {run_id} is of a submission that ffsim did not write; its official score is not predicted yet"
-        )
+    if rehearsal.start.observed not in {"cold", "unknown"}:
+        raise RecordError(f"run {run_id} started {rehearsal.start.observed}; the organiser's run starts cold")
     selected = [dataset.find_run(project, other)[0].run_id for other in selected_from]
     existing = project.folder("uploads", contest.name) / f"{name}.json"
     if existing.is_file():
@@ -99,6 +97,8 @@ def play(
     """
     from ffsim.train import TRAINER_VERSION
 
+    if upload.recipe is None or upload.seed is None or upload.order is None:
+        raise RunError(f"{upload.name} is a file that ffsim did not write; enter its score with --score, or --wait")
     artifact = recipe.artifact_of(contest.name, contest.knobs.normal(rehearsal.knobs), TRAINER_VERSION)
     if artifact != rehearsal.artifact_sha256:
         raise RunError(

@@ -94,11 +94,16 @@ def predict(
     if fitted.oracle is None:
         nothing = _nothing(official, fitted.reasons.get("oracle", "no oracle"))
         return dataclasses.replace(nothing, rehearsal_bpb=bpb(contest, rehearsal) if scored else None)
-    simulated = simulate(contest, fitted, rehearsal.knobs, rehearsal.host.block)
+    own = rehearsal.recipe is not None  # of a submitted file nobody knows the knobs
+    simulated = simulate(contest, fitted, rehearsal.knobs, rehearsal.host.block) if own else None
     from_recipe = fitted.oracle.forecast(*simulated) if simulated is not None else None
-    if not scored:
+    warm = rehearsal.start.observed in {"warm", "mixed"}
+    if warm or not scored:
+        why = f"the rehearsal is {rehearsal.status} and has no score"
+        if warm:
+            why = f"the rehearsal started {rehearsal.start.observed}; the organiser's run starts cold"
         return dataclasses.replace(
-            _nothing(official, f"the rehearsal is {rehearsal.status} and has no score"),
+            _nothing(official, why),
             from_recipe_bpb=from_recipe.bpb if from_recipe else None,
             from_recipe_sd_bpb=from_recipe.sd_bpb if from_recipe else None,
         )
@@ -132,9 +137,13 @@ def at_budget(
     knobs: Mapping[str, Any],
     block: str,
     budget_s: float,
+    version: str | None = None,
 ) -> tuple[float, float]:
-    """(mean, SD) of the rehearsal bpb of a recipe in a budget; the error of the steps enters at the price."""
-    steps, log_sd = step_model.steps(contest, knobs, block, budget_s)
+    """(mean, SD) of the rehearsal bpb of a recipe in a budget; the error of the steps enters at the price.
+
+    `version` is the trainer's; by default the latest.
+    """
+    steps, log_sd = step_model.steps(contest, knobs, block, budget_s, version)
     mean, sd = quality.predict(contest, knobs, steps)
     return mean, math.hypot(sd, (quality.price() or 0.0) * log_sd)
 

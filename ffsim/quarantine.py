@@ -99,7 +99,7 @@ def pins(project: Project, contest: Contest, known: Evidence, knobs: Mapping[str
         found[recipe.hash] = Pin(recipe.name, recipe.hash, dict(recipe.knobs))
     if not params.guard.pins:
         for upload in known.uploads:
-            if upload.run_id in knobs:
+            if upload.recipe is not None and upload.run_id in knobs:
                 found.setdefault(
                     upload.recipe.hash, Pin(upload.recipe.name, upload.recipe.hash, dict(knobs[upload.run_id]))
                 )

@@ -205,17 +205,20 @@ class OfficialScore(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class Upload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One submission: the rehearsal it is bound to, and its official score or null."""
+    """One submission: the rehearsal it is bound to, and its official score or null.
+
+    Of a file that ffsim did not write, recipe, seed and order are null as in its rehearsal.
+    """
 
     format: Literal["ffsim-upload/1"] = UPLOAD_FORMAT
     name: str
     contest: str
     contributor: str
     run_id: str
-    recipe: RecipeRef
+    recipe: RecipeRef | None
     artifact_sha256: str
-    seed: int
-    order: int
+    seed: int | None
+    order: int | None
     selected_from: tuple[str, ...] = ()
     official: OfficialScore = OfficialScore()
     submitted_utc: str

@@ -81,7 +81,7 @@ def flatten(document: dict[str, Any], columns: dict[str, Column]) -> dict[str, A
     """Dotted path -> value; a declared column is a leaf, also when it holds a list or an object."""
     parents = {path[:i] for path in columns for i, char in enumerate(path) if char == "."}
     may_be_empty = {parent for parent in parents if all(c.optional for p, c in columns.items() if _below(p, parent))}
-    # A group of nullable fields, or of knobs (a submission has none, `ffsim.identity` sees to the others), may be empty.
+    # A group of nullable fields, or of knobs (a submission has none), may be empty.
     full = (path for path, column in columns.items() if not column.nullable and column.dtype != "knob")
     may_be_empty -= {path.rpartition(".")[0] for path in full}
     flat: dict[str, Any] = {}

@@ -160,7 +160,7 @@ class Surprise:
             known = run.host.block in blocks
             compared = [run.host.block] if known else blocks
             mean, sd = Linear.foresee(
-                rows, y, [steps.row(self.contest, run.knobs, block) for block in compared], weights
+                rows, y, [steps.row(self.contest, run.knobs, block, run.trainer_version) for block in compared], weights
             )
             z = float((math.log(seconds) - float(mean.min())) / (float(sd[int(mean.argmin())]) * self.speed_scale))
             fastest = float(mean.min()) - math.log(self.limits.speed_factor)

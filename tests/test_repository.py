@@ -17,7 +17,8 @@ from ffsim.project import Project
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "ffsim"
-CODE = [path for path in sorted(PACKAGE.rglob("*.py")) if "train" not in path.relative_to(PACKAGE).parts]
+OWN_NAMES = {"train", "logs"}  # a trainer knows its recipe, a log dialect its trainer's print format
+CODE = [path for path in sorted(PACKAGE.rglob("*.py")) if not OWN_NAMES & set(path.relative_to(PACKAGE).parts)]
 
 
 def _strings(path: Path) -> set[str]:

@@ -149,8 +149,8 @@ def test_the_compile_lane_charges_the_first_compile() -> None:
     assert (contest.budget_s, policy.time, policy.warmup_steps, policy.free_steps) == (60.0, "wall", 0, 0)
     assert "late_compiles" in policy.charged
     assert policy.recompiles == "allowed"
-    assert "compile" in contest.knobs
-    assert "compile" not in _contest_of("laptop").knobs
+    assert "torch_compile" in contest.knobs
+    assert "torch_compile" not in _contest_of("laptop").knobs
 
 
 def test_the_other_compile_lane_differs_in_its_free_steps_only() -> None:

@@ -17,20 +17,26 @@ if TYPE_CHECKING:
 @click.command("read-log")
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 @click.option("--dialect", metavar="NAME", help="Log dialect: events, autoresearch, frontier (default: guessed).")
-@click.option("--free-steps", type=click.IntRange(min=0), default=0, help="Steps at the start that are not charged.")
+@click.option("--free-steps", type=click.IntRange(min=0), help="Steps at the start that are not charged.")
+@click.option("--contest", "contest_name", metavar="NAME", help="Take dialect and free steps from its file.")
 @output.json_option
-def read_log_command(path: Path, dialect: str | None, free_steps: int, as_json: bool) -> None:
+def read_log_command(
+    path: Path, dialect: str | None, free_steps: int | None, contest_name: str | None, as_json: bool
+) -> None:
     """What the training log PATH, or the folder of a run with its train.log, says.
 
     Exit code 1 if the run is not finished, or if what it says contradicts itself.
 
-    Example: ffsim read-log runs/my-run/train.log --dialect autoresearch --free-steps 11
+    Example: ffsim read-log runs/my-run/train.log --contest autoresearch
     """
     import msgspec
 
     from ffsim import logs
 
-    reading = logs.read(path, dialect, free_steps)
+    if contest_name is not None:
+        contest = output.contest(contest_name)
+        dialect, free_steps = dialect or contest.launch.log, free_steps or contest.clock_policy.free_steps
+    reading = logs.read(path, dialect, free_steps or 0)
     if as_json:
         output.emit(msgspec.to_builtins(reading) | {"phase_means_s": logs.phase_means(reading)})
     else:

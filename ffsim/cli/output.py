@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ffsim.errors import printable
+from ffsim.errors import ProjectError, printable
 from ffsim.project import Project
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from ffsim.contest import Contest
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,6 +41,16 @@ def project() -> Project:
 
         store.repair(found)
     return found
+
+
+def contest(name: str) -> Contest:
+    """A contest by name, of the project here or else one that the package brings."""
+    from ffsim import contest as contests
+
+    try:
+        return project().contest(name)
+    except ProjectError:
+        return contests.load(name)
 
 
 def emit(value: Any) -> None:

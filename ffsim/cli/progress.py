@@ -36,7 +36,7 @@ def _bar(label: str) -> Iterator[Callable[[dict[str, Any]], None]]:
         def show(event: dict[str, Any]) -> None:
             words = _words(event)
             if event["event"] == "step":
-                progress.update(task, completed=event["fraction"], words=words)
+                progress.update(task, completed=event["fraction"] or 0.0, words=words)
             elif words:
                 progress.update(task, words=words)
 
@@ -60,10 +60,16 @@ def _words(event: dict[str, Any]) -> str:
     if event["event"] == "start":
         return f"{event['parameters']:,} parameters, started in {event['startup_s']:.1f} s"
     if event["event"] == "step":
-        return (
-            f"step {event['step']:,}  charged {event['charged_s']:.1f} s  "
-            f"loss {event['loss_nats']:.3f} nats  left {event['left_s']:.0f} s"
-        )
+        # A submission's log may tell less than ffsim's own trainer.
+        charged_s, loss, left_s = event["charged_s"], event["loss_nats"], event["left_s"]
+        said = [f"step {event['step']:,}"]
+        said += [] if charged_s is None else [f"charged {charged_s:.1f} s"]
+        said += [] if loss is None else [f"loss {loss:.3f} nats"]
+        return "  ".join([*said, *([] if left_s is None else [f"left {left_s:.0f} s"])])
+    if event["event"] == "compile":
+        who = "charged" if event["charged"] else "free"
+        where = "before the first step" if event["step"] is None else f"at step {event['step']:,}"
+        return f"compiled {event['graph']} {where} in {event['seconds']:.1f} s ({who})"
     if event["event"] == "score":
         return f"step {event['step']:,}  {event['text']} {event['bpb']:.4f} bpb"
     return ""

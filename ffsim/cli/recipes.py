@@ -114,7 +114,7 @@ def new(
     project = output.project()
     contest = project.contest(contest_name)
     knobs = dict(project.recipe(contest, base).knobs) if base is not None else contest.knobs.defaults()
-    recipe = recipes.make(contest, name, knobs | _parse(contest, settings), notes)
+    recipe = recipes.make(contest, name, knobs | parse_settings(contest, settings), notes)
     text = recipes.text_of(contest, recipe)
     twins = [other.name for other in project.recipes(contest) if other.hash == recipe.hash]
     if out is not None:
@@ -134,7 +134,8 @@ def new(
         output.console().print(f"{name}: {recipe.hash[:12]}; next: ffsim rehearse {out or name}{which}")
 
 
-def _parse(contest: Contest, settings: tuple[str, ...]) -> dict[str, bool | int | float | str]:
+def parse_settings(contest: Contest, settings: tuple[str, ...]) -> dict[str, bool | int | float | str]:
+    """Knob values of ``--set KNOB=VALUE``."""
     values: dict[str, bool | int | float | str] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")

@@ -11,6 +11,7 @@ from ffsim import contest as contests
 from ffsim import dataset, jsonio, recipe
 from ffsim import walk as walks
 from ffsim.cli import output
+from ffsim.cli.recipes import parse_settings
 from ffsim.contest import Contest
 from ffsim.errors import ProjectError, RunError
 from ffsim.project import Project
@@ -25,6 +26,7 @@ from ffsim.project import Project
     metavar="FILE",
     help='JSON {"1": s, "2": s}: mean seconds by phase; or a run.',
 )
+@click.option("--set", "settings", multiple=True, metavar="KNOB=VALUE", help="Change a knob; may be repeated.")
 @output.contest_option
 @click.option("--budget-s", type=click.FloatRange(min=0, min_open=True), help="Instead of the contest's budget.")
 @click.option("--startup-s", type=click.FloatRange(min=0), default=0.0, help="From the launch to the first step.")
@@ -32,6 +34,7 @@ from ffsim.project import Project
 def walk_command(
     recipe_name: str,
     step_times_of: str,
+    settings: tuple[str, ...],
     contest_name: str | None,
     budget_s: float | None,
     startup_s: float,
@@ -39,12 +42,14 @@ def walk_command(
 ) -> None:
     """Replay a recipe's schedule step for step: steps, batch phases, tokens in the budget.
 
-    RECIPE is a name of data/recipes, a recipe file, or `defaults`. Nothing is trained.
+    RECIPE is a name of data/recipes, a recipe file, or `defaults`. The step times are a JSON file, a run that timed its
+    steps, or the folder or log of one. Nothing is trained.
 
     Example: ffsim walk defaults --contest frontier --step-times times.json
     """
     project = _project()
     contest, knobs = _recipe(project, recipe_name, contest_name)
+    knobs = dict(recipe.make(contest, "walked", knobs | parse_settings(contest, settings)).knobs)
     walk = walks.walk(contest, knobs, step_times(project, step_times_of), budget_s=budget_s, startup_s=startup_s)
     if as_json:
         output.emit(walk.to_dict())
@@ -85,13 +90,22 @@ def _recipe(project: Project | None, name: str, contest_name: str | None) -> tup
 
 
 def step_times(project: Project | None, source: str) -> dict[str, Any]:
-    """Mean seconds of a step by phase, from a JSON file or a run.
+    """Mean seconds of a step by phase, from a JSON file, a run's log or folder, or a run.
 
     Raises
     ------
     FfsimError
         If it is neither.
     """
+    if Path(source).is_dir() or source.endswith((".log", ".txt")):
+        from ffsim import logs
+
+        means = logs.phase_means(logs.read(Path(source)))
+        if not means:
+            raise RunError(
+                f"{source}: its log does not say at which charged second each phase began, or did not finish"
+            )
+        return dict(means)
     if source.endswith(".json") or Path(source).is_file():
         times = jsonio.load_file(Path(source))
         if not isinstance(times, dict):

@@ -122,8 +122,8 @@ class Ledger:
         except RuntimeError as error:
             if refused and "fail_on_recompile" in str(error):
                 raise RunError(
-                    f"the graph {self._graph} ({phase}) would be compiled at step {step}, after the free steps; "
-                    "make it in them (prewarm), or allow it (--allow-recompiles)"
+                    f"the graph {self._graph} (phase {phase}) would be compiled at step {step}, inside the charged "
+                    "clock; make it in the steps that are free (prewarm), or allow it (--allow-recompiles)"
                 ) from None
             raise
         finally:

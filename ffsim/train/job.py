@@ -68,7 +68,7 @@ class Knobs:
     ema: float = 0.0
     ema_every: int = 8
     ema_blend: float = 1.0
-    compile: bool = False
+    torch_compile: bool = False
     prewarm: bool = True
     dtype: str = "float32"
 

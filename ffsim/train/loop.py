@@ -120,7 +120,7 @@ class _Run:
         self.pace = self.clock if self.virtual is None else ChargedClock(job.clock, target_s, self.virtual, 0.0)
         self.ledger = Ledger(
             self.clock,
-            compiler if self.knobs.compile else None,
+            compiler if self.knobs.torch_compile else None,
             lambda entry: emit({"event": "compile", **dataclasses.asdict(entry)}),
         )
         self.log = Log(emit, job.curve_text)

@@ -45,7 +45,7 @@ def fresh_dynamo() -> Any:
 def run(job: dict[str, Any], clock: dict[str, Any], **knobs: Any) -> tuple[Result, Compiler, list[dict[str, Any]]]:
     compiler, events = Compiler(), []
     made = {**job, "clock": {**job["clock"], "time": "wall", "warmup_steps": 0, **clock}}
-    made["knobs"] = {**job["knobs"], **SCHEDULE, "compile": True, **knobs}
+    made["knobs"] = {**job["knobs"], **SCHEDULE, "torch_compile": True, **knobs}
     made |= {"steps": 40, "curve_text": "public", "curve_at": [0.5]}
     return train(Job.from_dict(made), events.append, compiler=compiler), compiler, events
 
@@ -98,7 +98,7 @@ def test_made_in_the_warm_up_no_compile_is_late_either(job) -> None:
 
 
 @pytest.mark.parametrize(
-    ("knobs", "words"), [({}, r"loss \(2\).* step 20"), ({"ramp1_until": 0.0}, "average.* step 32")]
+    ("knobs", "words"), [({}, r"loss \(phase 2\).* step 20"), ({"ramp1_until": 0.0}, "average.* step 32")]
 )
 def test_after_the_free_steps_a_compile_fails_loudly_unless_it_is_allowed(job, knobs, words) -> None:
     with pytest.raises(RunError, match=words):

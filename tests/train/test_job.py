@@ -18,7 +18,7 @@ from ffsim.train.job import Job, Knobs
 def test_the_trainer_knows_exactly_the_knobs_of_its_contests():
     lane = set(contest.load("laptop-compile").knobs.names)
     assert {field.name for field in dataclasses.fields(Knobs)} == lane
-    assert lane - set(DEFAULTS) == {"compile", "prewarm"}
+    assert lane - set(DEFAULTS) == {"torch_compile", "prewarm"}
 
 
 def test_a_knob_that_came_later_may_be_missing_and_means_as_before(job):
