@@ -117,7 +117,10 @@ class Warden:
             os.execvp(self.job["command"][0], self.job["command"])  # noqa: S606
         except OSError as error:
             self.say(error=f"{error.strerror}: {error.filename or self.job['command'][0]}")
-        os._exit(127)
+        except ValueError as error:
+            self.say(error=str(error))
+        finally:
+            os._exit(127)  # never back into the warden's own code
 
     def _wait(self, woken: int, until_s: float | None, *, asked: bool = False) -> str:
         """Wait for the command; returns ``done``, ``late`` (the limit), ``asked`` or ``alone`` (ffsim is gone)."""
@@ -167,7 +170,7 @@ class Warden:
             if self.status is None or not LINUX:
                 self._signal_group(signal.SIGKILL)
             # By group: the kernel then lets no member fork on. The groups are of sessions that began below.
-            for group in set(_descendants().values()):
+            for group in set(_descendants().values()) - {os.getpgrp()}:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(group, signal.SIGKILL)
             if not self._reap():

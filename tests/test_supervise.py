@@ -129,6 +129,8 @@ def test_a_crash_says_its_code_or_its_signal(
 def test_what_does_not_exist_cannot_be_started(command: Callable[..., Command], tmp_path: Path) -> None:
     with pytest.raises(RunError, match="no-such-program cannot be started: No such file"):
         run(command("", arguments=("no-such-program",)))
+    with pytest.raises(RunError, match="cannot be started: embedded null byte"):
+        run(command("", arguments=(sys.executable, "\0")))
     with pytest.raises(RunError, match="cannot be started: No such file"):
         run(command("", write=(tmp_path / "missing",)))
 
@@ -138,6 +140,11 @@ def test_a_command_that_has_ended_leaves_no_daemon(command: Callable[..., Comman
     assert b"end" in lines
     assert (ending.code, ending.left) == (0, 1)
     assert marked(mark) == []
+
+
+def test_a_limit_that_is_over_before_the_command_has_begun_ends_it_too(command: Callable[..., Command]) -> None:
+    ending = run(command("time.sleep(600)", limit_s=0.0))[1]
+    assert (ending.timed_out, ending.signal) == (True, signal.SIGKILL)
 
 
 def test_the_limit_ends_the_whole_tree(command: Callable[..., Command], mark: str) -> None:
