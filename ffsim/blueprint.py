@@ -125,10 +125,13 @@ def _ignore(path: Path) -> bytes:
 
 
 def _params(contest: Contest, maintainer: str | None) -> str:
-    params = Params(contests=(contest.name,), candidates={contest.name: Candidate(recipe=BASE)})
+    # Where ffsim has no trainer there is nothing that the pipeline could rehearse.
+    candidates_ = {contest.name: Candidate(recipe=BASE)} if contest.launch.trainer else {}
+    params = Params(contests=(contest.name,), candidates=candidates_)
     document: dict[str, Any] = msgspec.to_builtins(params)
     document["contests"] = list(document["contests"])
-    del document["candidates"][contest.name]["device"]  # the contest's first
+    for candidate in document["candidates"].values():
+        del candidate["device"]  # the contest's first
     document["guard"] = {"maintainers": [] if maintainer is None else [maintainer]}
     first, candidates, predict, guard = (yamlio.dump({key: document[key]}) for key in PARTS)
     return (

@@ -43,7 +43,8 @@ def page(contracts: list[Contract]) -> str:
 def json_schema(contract: Contract, contest: Contest) -> dict[str, Any]:
     """The contract of one contest's records as JSON Schema (draft 2020-12)."""
     root: dict[str, Any] = _object()
-    for path, column in contract.expand(contest).items():
+    columns = contract.expand(contest)
+    for path, column in columns.items():
         *parents, last = path.split(".")
         place = root
         for i, parent in enumerate(parents):
@@ -53,6 +54,12 @@ def json_schema(contract: Contract, contest: Contest) -> dict[str, Any]:
         if not column.optional:
             _require(place, last)
         place["properties"][last] = _property(column)
+    for name in list(root["properties"]):
+        fields = [column for path, column in columns.items() if path.startswith(f"{name}.")]
+        if fields and all(column.nullable for column in fields):
+            root["properties"][name]["type"] = ["object", "null"]
+            if all(column.optional for column in fields):
+                root["required"].remove(name)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"{contract.contract} of {contest.name}",
@@ -77,6 +84,17 @@ def _property(column: Column) -> dict[str, Any]:
     if column.dtype == "curve":
         point = {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "number"}, {"type": "number"}]}
         return {"type": "array", "items": point, "description": about}
+    if column.dtype == "compiles":
+        compile_ = {
+            "graph": {"type": "string"},
+            "step": {"type": ["integer", "null"]},
+            "phase": {"type": "string"},
+            "seconds": {"type": "number", "minimum": 0},
+            "source": {"type": "string"},
+            "charged": {"type": "boolean"},
+        }
+        items = {"type": "object", "properties": compile_, "required": list(compile_), "additionalProperties": False}
+        return {"type": ["array", "null"], "items": items, "description": about}
     if column.dtype == "names":
         return {"type": "array", "items": {"type": "string"}, "description": about}
     if column.dtype == "strings":

@@ -20,6 +20,7 @@ from ffsim import recipe as recipes
 from ffsim import records
 from ffsim.contest import Contest
 from ffsim.project import KINDS
+from ffsim.train import TRAINER_VERSION
 
 ROOT = Path(__file__).parent.parent
 SMALL = {"layers": 1, "width": 16, "head_dim": 8, "sequence": 32, "batch": 4, "mlp_multiple": 2}
@@ -140,8 +141,8 @@ def run(contest: Contest, run_id: str = "base-s1", bpb: float = 2.7, **changes: 
         "consent": True,
         "recipe": {"name": "base", "hash": recipes.hash_of(contest, knobs)},
         "knobs": knobs,
-        "trainer_version": "t1",
-        "artifact_sha256": recipes.artifact_of(contest.name, knobs, "t1"),
+        "trainer_version": TRAINER_VERSION,
+        "artifact_sha256": recipes.artifact_of(contest.name, knobs, TRAINER_VERSION),
         "seed": 1,
         "order": 1,
         "host": {"block": contest.host_block(host), **host},

@@ -12,6 +12,7 @@ from ffsim import dataset, jsonio, official, records, rehearse, store
 from ffsim.errors import RecordError, RunError
 from ffsim.project import Project
 from ffsim.rehearse import Plan
+from ffsim.train import TRAINER_VERSION
 
 
 def _stored(project: Project, **changes: Any) -> records.Run:
@@ -47,7 +48,7 @@ def test_the_organiser_trains_the_rehearsals_own_seed_and_order_and_scores_hidde
 def test_another_artifact_is_refused(dvc_project: Project) -> None:
     rehearsal = _stored(dvc_project, artifact_sha256="0" * 64)
     contest, rehearsal, upload = official.open_upload(dvc_project, "u", rehearsal.run_id, "tester")
-    with pytest.raises(RunError, match="is not what trainer t1 would run"):
+    with pytest.raises(RunError, match=f"is not what trainer {TRAINER_VERSION} would run"):
         official.play(dvc_project, contest, rehearsal, upload)
     assert not list((dvc_project.scratch / "official").glob("*"))
 

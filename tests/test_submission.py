@@ -278,10 +278,10 @@ def test_a_repetition_is_of_the_same_bytes(project: Project, quick: Contest) -> 
 def test_its_official_score_is_predicted_from_its_rehearsal_alone(project: Project, quick: Contest) -> None:
     from ffsim import predict
     from ffsim.models import Models
-    from ffsim.oracle import Oracle
+    from ffsim.oracle import MeanOffset
 
     run = rehearse(project, quick, GOOD)
-    fitted = Models(contest=quick.name, steps=None, quality=None, oracle=Oracle.fit([0.01, 0.012, 0.011]), reasons={})
+    fitted = Models(None, None, MeanOffset.fit([0.01, 0.012, 0.011]), {}, "")
     found = predict.predict(quick, fitted, run, 0.8)
     assert found.predicted_bpb == pytest.approx(1.393552 + 0.011)
     assert found.from_recipe_bpb is None

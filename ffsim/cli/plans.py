@@ -178,6 +178,6 @@ def _place(project: Project, run_id: str, out: Path | None) -> tuple[str, Path]:
 
 def _refuse_private(contributor: str, notes: str, run_id: str, *, private: bool) -> None:
     """Before the run and not after it: the guard would refuse its record."""
-    outbox.require_labels(contributor, notes)
     if not private:
         leaks.refuse({"--contributor": contributor, "--notes": notes, "--run-id": run_id})
+    outbox.require_labels(contributor, notes)

@@ -11,8 +11,10 @@ from typing import Any
 import factories
 import pytest
 
-from ffsim import cli
+from ffsim import cli, records
+from ffsim import contest as contests
 from ffsim.cli import output
+from ffsim.errors import RunError
 from ffsim.project import Project
 
 
@@ -130,13 +132,20 @@ def test_recipe_new_show_and_diff(ffsim: Any, dvc_project: Project) -> None:
 
 
 def test_rehearse_says_what_does_not_go_together(ffsim: Any, dvc_project: Project) -> None:
+    (dvc_project.root / "train.py").write_text("print()")
     for arguments, words in (
         (["base", "--kind", "screen"], "a screen needs"),
         (["base", "--kind", "rehearsal", "--steps", "3"], "runs the full budget"),
-        (["base", "--steps", "3", "--budget-s", "1"], "not both"),
+        (["base", "--steps", "3", "--budget-s", "1"], "leave --budget-s and --step-times out"),
         (["base", "--run-id", "../x"], "letters, digits"),
-        (["base", "--candidate", "mini"], "give a recipe, or --candidate"),
-        (["--candidate", "mini", "--seed", "5"], "settings from params.yaml, not --seed"),
+        (["base", "--steps", "3", "--step-times", "x.json"], "leave --budget-s and --step-times out"),
+        (["base", "--cold-safe", "--allow-recompiles"], "give one of them"),
+        (["base", "--candidate", "mini"], "give a recipe or a file"),
+        ([], "give a recipe or a file"),
+        (["--candidate", "mini", "--seed", "5"], "settings from params.yaml; leave --seed out"),
+        (["./train.py", "--steps", "3"], "runs as the contest runs it; leave --steps out"),
+        (["./train.py", "--start", "warm"], "runs as the contest runs it; leave --start out"),
+        (["--repeat", "x", "--order", "3"], "from the run; leave --order out"),
     ):
         outcome = ffsim("rehearse", *arguments)
         assert outcome.code == 2
@@ -200,3 +209,52 @@ def test_a_refusal_repeats_no_terminal_code(dvc_project: Project, ffsim: Any, ar
     outcome = ffsim(*arguments)
     assert outcome.code in {1, 2}
     assert (outcome.out + outcome.err).replace("\n", "").isprintable()
+
+
+def test_a_recipe_is_run_again_and_compared(ffsim: Any, dvc_project: Project) -> None:
+    first = ffsim("rehearse", "base", "--steps", "5", "--run-id", "first")
+    assert first.code == 0, first.err
+    again = ffsim("rehearse", "--repeat", "first", "--run-id", "again", "--json")
+    compared = json.loads(again.out)["repeat"]
+    assert compared["bpb_difference"] == compared["steps_difference"] == 0
+    assert compared["first_diverging_step"] is None
+    assert compared["steps_compared"] == 5
+    told = ffsim("rehearse", "--repeat", "first", "--run-id", "told")
+    assert "against first: +0.000000 bpb, +0 steps, no loss of the 5 steps" in told.out
+
+
+def test_a_run_of_another_trainer_is_no_repetition(ffsim: Any, dvc_project: Project) -> None:
+    assert ffsim("rehearse", "base", "--steps", "2", "--run-id", "first").code == 0
+    path = dvc_project.outbox / "first.json"
+    path.write_text(path.read_text().replace(json.loads(path.read_text())["artifact_sha256"], "0" * 64))
+    outcome = ffsim("rehearse", "--repeat", "first")
+    assert outcome.code == 1
+    assert "is a repetition" in outcome.err
+
+
+def test_a_recipe_of_another_machine_makes_its_steps_here(ffsim: Any, dvc_project: Project) -> None:
+    Path("times.json").write_text('{"1": 0.05}')
+    outcome = ffsim("rehearse", "base", "--step-times", "times.json", "--run-id", "virtual", "--json")
+    run = json.loads(outcome.out)
+    walked = json.loads(ffsim("walk", "base", "--step-times", "times.json", "--json").out)
+    assert (run["kind"], run["budget_s"], run["step_limit"]) == ("screen", None, walked["steps"])
+    assert run["steps"] == walked["steps"]
+    assert run["tokens"] == walked["tokens"]
+    assert run["step_times_given"] == {"1": 0.05}
+    added = ffsim("add-run", "runs/virtual.json")
+    assert added.code == 0, added.err
+
+
+def test_a_late_compile_is_not_cold_safe() -> None:
+    from ffsim.cli.train import _require_cold_safe
+
+    contest = contests.load("laptop-compile")
+    entry = {"graph": "average", "step": 32, "phase": "2", "seconds": 1.5, "source": "dynamo", "charged": True}
+    run = records.run_from(factories.run(contest) | {"compiles": [entry]}, where="r")
+    with pytest.raises(RunError, match=r"average at step 32 \(1.5 s\)"):
+        _require_cold_safe(run)
+    free = records.run_from(factories.run(contest) | {"compiles": [entry | {"charged": False}]}, where="r")
+    _require_cold_safe(free)
+    warm = records.run_from(factories.run(contest, start__observed="warm"), where="r")
+    with pytest.raises(RunError, match="the start was warm"):
+        _require_cold_safe(warm)
