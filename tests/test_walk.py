@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -125,9 +124,6 @@ def test_the_command_needs_no_project(tmp_path: Path, monkeypatch: pytest.Monkey
             CliRunner().invoke(
                 walk_command, [*arguments, "--step-times", "none.json"], catch_exceptions=False, standalone_mode=False
             )
-
-
-EXTERNAL = os.environ.get("FFSIM_EXTERNAL_DATA")
 
 
 def _contest_of(name: str) -> Contest:
