@@ -9,9 +9,9 @@ What is done differently, all of it the same up to rounding:
 
 * RMS norm: with y = x r and r = 1 / rms(x) the gradient is r (g - y mean(g y)), so y and r are kept, not x.
 * Rotation keeps lengths, so queries and keys are rotated before they are normed, both in place.
-* Normed queries and keys bound the scores by sqrt(head_dim), at most 11.4: the softmax needs no maximum, and
-  it is divided by its sum after the product with the values, which is smaller than the weights. Weights above
-  the diagonal are skipped by blocks of queries.
+* Normed queries and keys bound the scores by sqrt(head_dim): the softmax needs no maximum, and it is divided
+  by its sum after the product with the values, which is smaller than the weights. Weights above the diagonal
+  are skipped by blocks of queries.
 * Squared ReLU: the factor 2 of its derivative goes into the matrix products behind it.
 * Embedding: the rows of the table are normed instead of those of the batch, which are more.
 * Cross entropy: exponentials are divided by their sum after the products of the backward pass.
@@ -27,6 +27,7 @@ from torch.autograd.function import once_differentiable
 
 NORM_EPSILON = 1e-6
 LONGEST_ATTENTION = 512  # tokens: the weights of all layers are kept for the backward pass
+LARGEST_HEAD = 1024  # exp(sqrt(1024)) is 8e13, far from the largest float32
 QUERIES = 64  # of one block: large enough for a fast product, small enough to skip most of the upper triangle
 
 
@@ -55,6 +56,11 @@ def attention(x: Tensor, w_in: Tensor, w_out: Tensor, rotation: Tensor | None, n
         Heads of queries, as many as of keys and of values.
     """
     return _Attention.apply(x, w_in, w_out, rotation, n_heads)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def can_attend(n_tokens: int, head_dim: int) -> bool:
+    """Say whether `attention` is safe and saves time at this size."""
+    return n_tokens <= LONGEST_ATTENTION and head_dim <= LARGEST_HEAD
 
 
 def squared_relu_mlp(x: Tensor, w_in: Tensor, w_out: Tensor) -> Tensor:

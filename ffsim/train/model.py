@@ -119,7 +119,7 @@ class Block(nn.Module):
     def forward(self, x: Tensor, rotation: Tensor | None) -> Tensor:
         """Map the residual stream, shape (n_rows, n_tokens, width), to the next one."""
         by_hand = self.dtype == torch.float32 and kernels.apply_to(x)
-        if by_hand and self.qk_norm and x.shape[1] <= kernels.LONGEST_ATTENTION:
+        if by_hand and self.qk_norm and kernels.can_attend(x.shape[1], self.head_dim):
             x = kernels.attention(x, self.attention_in, self.attention_out, rotation, self.n_heads)
         else:
             x = x + self._product(self._attend(rms_norm(x), rotation), self.attention_out)

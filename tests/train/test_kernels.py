@@ -77,6 +77,13 @@ def test_long_sequences_attend_as_short_ones_do(monkeypatch):
     torch.testing.assert_close(model(tokens), short, rtol=1e-5, atol=1e-5)
 
 
+def test_the_largest_possible_scores_are_no_overflow():
+    x, rotation = torch.ones(1, 3, kernels.LARGEST_HEAD), None
+    w_in, w_out = torch.ones(3 * kernels.LARGEST_HEAD, kernels.LARGEST_HEAD), torch.eye(kernels.LARGEST_HEAD)
+    expected = torch.full_like(x, 1.0 + kernels.LARGEST_HEAD)  # every value is the sum of the normed x
+    torch.testing.assert_close(kernels.attention(x, w_in, w_out, rotation, 1), expected, rtol=1e-5, atol=0)
+
+
 def doubles(*shape, size=1.0):
     generator = torch.Generator().manual_seed(sum(shape))
     return (size * torch.randn(shape, generator=generator, dtype=torch.float64)).requires_grad_()
