@@ -147,15 +147,18 @@ def _submission(run: Mapping[str, Any], contest: Contest) -> list[Finding]:
     message = "does not go with a submission that ffsim did not write"
     fix = "such a run has an artifact (file, bytes), recipe and trainer_version null, and no knobs"
     found: list[Finding] = []
-    if run.get("artifact") is None:
-        found.append(("artifact", None, "submission", "is missing in a run without a recipe", fix))
+    artifact = run.get("artifact") or {}
+    if artifact.get("file") is None or artifact.get("bytes") is None:
+        found.append(
+            ("artifact", None, "submission", "is missing, or its file or bytes, in a run without a recipe", fix)
+        )
     found += [
         (name, "given", "submission", message, fix)
         for name in ("recipe", "trainer_version", "knobs")
         if run[name] not in (None, {})
     ]
     limit = contest.artifact.max_bytes
-    size = (run.get("artifact") or {}).get("bytes")
+    size = artifact.get("bytes")
     if limit is not None and size is not None and size > limit:
         found.append(("artifact.bytes", size, "artifact_size", "is above the limit", f"at most {limit:,} bytes"))
     return found
@@ -209,15 +212,16 @@ def _steps(run: Mapping[str, Any], contest: Contest) -> list[Finding]:
 
 def _tokens(run: Mapping[str, Any], contest: Contest) -> int | None:
     """Training tokens of a run of a recipe, if its phases say how many micro-batches each step took."""
-    if run["recipe"] is None:
-        return None
-    sizes = contest.schedule.batches({**contest.knobs.defaults(), **run["knobs"]}).sizes
+    knobs = {**contest.knobs.defaults(), **run["knobs"]}
+    if run["recipe"] is None or contest.knobs.problems(knobs):
+        return None  # `_recipe` has said so
+    sizes = contest.schedule.batches(knobs).sizes
     counts: dict[int, int] = {int(phase): times["count"] for phase, times in run["step_times"].items()}
     if len(sizes) == 1:
         counts = {sizes[0]: run["steps"]}
     elif sum(counts.values()) != run["steps"]:
         return None  # free steps, whose phase is not said
-    return sum(size * count for size, count in counts.items()) * contest.step_tokens(run["knobs"])
+    return sum(size * count for size, count in counts.items()) * contest.step_tokens(knobs)
 
 
 def _curves(run: Mapping[str, Any], contest: Contest) -> list[Finding]:

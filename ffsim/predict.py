@@ -95,7 +95,8 @@ def predict(
         nothing = _nothing(official, fitted.reasons.get("oracle", "no oracle"))
         return dataclasses.replace(nothing, rehearsal_bpb=bpb(contest, rehearsal) if scored else None)
     own = rehearsal.recipe is not None  # of a submitted file nobody knows the knobs
-    simulated = simulate(contest, fitted, rehearsal.knobs, rehearsal.host.block) if own else None
+    of = (rehearsal.knobs, rehearsal.host.block, rehearsal.trainer_version)
+    simulated = simulate(contest, fitted, *of) if own else None
     from_recipe = fitted.oracle.forecast(*simulated) if simulated is not None else None
     warm = rehearsal.start.observed in {"warm", "mixed"}
     if warm or not scored:
@@ -123,11 +124,13 @@ def predict(
     )
 
 
-def simulate(contest: Contest, fitted: Models, knobs: dict[str, Any], block: str) -> tuple[float, float] | None:
-    """(mean, SD) of the rehearsal bpb of a recipe in the full budget, without running it."""
+def simulate(
+    contest: Contest, fitted: Models, knobs: dict[str, Any], block: str, version: str | None = None
+) -> tuple[float, float] | None:
+    """(mean, SD) of the rehearsal bpb of a recipe in the full budget, without running it (default: latest trainer)."""
     if fitted.steps is None or fitted.quality is None:
         return None
-    return at_budget(contest, fitted.steps, fitted.quality, knobs, block, contest.budget_s)
+    return at_budget(contest, fitted.steps, fitted.quality, knobs, block, contest.budget_s, version)
 
 
 def at_budget(

@@ -8,6 +8,7 @@ import random
 from typing import Any
 
 import factories
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -274,3 +275,21 @@ def test_nothing_of_an_upload_is_in_the_models_that_predict_it(project: Project)
         factories.run(contest, "r00", bpb=3.5, steps=200, knobs=dict(runs[0].knobs), seed=0), where="x"
     )
     assert predict.uploads(contest, [odd, *runs[1:]], uploads, 0.8)["u0"].from_recipe_bpb == before
+
+
+def test_a_faster_trainer_moves_steps_and_not_what_a_step_is_worth(laptop: Contest) -> None:
+    """Runs of two trainer versions: the younger is a fifth faster; each is predicted at its own speed."""
+    older, younger = laptop.trainers.versions[0], laptop.trainers.latest
+    runs = factories.campaign(laptop, n=30)
+    slow = [msgspec.structs.replace(run, trainer_version=older) for run in runs[:15]]
+    fast = [
+        msgspec.structs.replace(
+            run, step_times={p: msgspec.structs.replace(t, mean_s=t.mean_s / 1.2) for p, t in run.step_times.items()}
+        )
+        for run in runs[15:]
+    ]
+    model = StepModel.fit(laptop, slow + fast)
+    block, knobs = runs[0].host.block, laptop.knobs.defaults()
+    seconds = {version: model.step_time(laptop, knobs, block, version)[0] for version in (older, younger)}
+    assert seconds[older] / seconds[younger] == pytest.approx(1.2, rel=0.05)
+    assert model.step_time(laptop, knobs, block)[0] == seconds[younger]

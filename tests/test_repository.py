@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -77,14 +78,26 @@ def test_the_dataset_passes_its_own_guard(pulled: Project) -> None:
     for name in pulled.contest_names():
         result = validate.run(pulled, pulled.contest(name))
         assert result.problems == []
-        assert result.counts["runs"] >= 40
-        assert result.counts["uploads_scored"] >= 6
+        least_runs, least_uploads = (40, 6) if name == pulled.contest().name else (3, 0)
+        assert result.counts["runs"] >= least_runs
+        assert result.counts["uploads_scored"] >= least_uploads
+
+
+def test_the_table_of_compiles_in_the_docs_is_the_one_of_the_dataset() -> None:
+    spec = importlib.util.spec_from_file_location("compile_table", ROOT / "scripts/compile_table.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    table = script.table(Project(ROOT))
+    assert len(table.splitlines()) == 2 + len(script.LANES)
+    assert f"<!-- compile table -->\n{table}\n<!-- end -->" in (ROOT / "docs/clock.md").read_text()
 
 
 def test_every_recipe_of_the_dataset_has_another_hash(pulled: Project) -> None:
     for name in pulled.contest_names():
         hashes = [recipe.hash for recipe in pulled.recipes(pulled.contest(name))]
-        assert len(hashes) == len(set(hashes)) > 1
+        assert len(hashes) == len(set(hashes)) >= 1
 
 
 def test_the_wheel_carries_contests_contracts_and_types(tmp_path: Path) -> None:
