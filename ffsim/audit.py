@@ -179,5 +179,6 @@ def attempt(
 
 def _moved(contest: Contest, before: Evidence, after: Evidence, pins: Sequence[Pin]) -> float:
     unit = influence.one_recipe_sd(contest, before)
-    pairs = zip(influence.predictions(contest, before, pins), influence.predictions(contest, after, pins), strict=True)
-    return max(abs(b - a) for a, b in pairs) / unit
+    version = influence.trainer_of(contest, before)
+    pairs = zip(*(influence.predictions(contest, known, pins, version) for known in (before, after)), strict=True)
+    return float(max(abs(b - a) for a, b in pairs) / unit)

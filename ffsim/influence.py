@@ -82,8 +82,11 @@ def without(contest: Contest, known: Evidence, contributor: str, limits: Guard) 
     return evidence.weigh(contest, kept, known.uploads, known.vouched, limits)
 
 
-def predictions(contest: Contest, known: Evidence, pins: Sequence[Pin]) -> list[float]:
+def predictions(contest: Contest, known: Evidence, pins: Sequence[Pin], version: str | None = None) -> list[float]:
     """Predicted rehearsal bpb of every pin in the full budget, on the host block that most runs come from.
+
+    `version` is the trainer's; by default the latest that has runs. The first runs of a new trainer must move what is
+    said of it, and nothing of what is known.
 
     Raises
     ------
@@ -95,7 +98,14 @@ def predictions(contest: Contest, known: Evidence, pins: Sequence[Pin]) -> list[
         QualityModel.fit(contest, known.runs, trust=known.trust),
     )
     block = Counter(run.host.block for run in quality.usable(contest, known.runs)).most_common(1)[0][0]
-    return [predict.at_budget(contest, speed, worth, pin.knobs, block, contest.budget_s)[0] for pin in pins]
+    version = version or trainer_of(contest, known)
+    return [predict.at_budget(contest, speed, worth, pin.knobs, block, contest.budget_s, version)[0] for pin in pins]
+
+
+def trainer_of(contest: Contest, known: Evidence) -> str | None:
+    """The latest trainer version that has runs."""
+    run_by = {run.trainer_version for run in known.runs}
+    return next((version for version in reversed(contest.trainers.versions) if version in run_by), None)
 
 
 def one_recipe_sd(contest: Contest, known: Evidence) -> float:
@@ -120,7 +130,8 @@ def _pinned(contest: Contest, base: Evidence, after: Evidence, pins: Sequence[Pi
         return Check(rule="influence", outcome="unverified", message=f"no pinned recipe has {PIN_RUNS} runs of others")
     try:
         unit = one_recipe_sd(contest, base)
-        pairs = zip(predictions(contest, base, pins), predictions(contest, after, pins), strict=True)
+        version = trainer_of(contest, base)
+        pairs = zip(*(predictions(contest, known, pins, version) for known in (base, after)), strict=True)
     except ModelError as error:
         return Check(rule="influence", outcome="unverified", message=str(error))
     moves = [(abs(b - a) / unit, pin.recipe) for (a, b), pin in zip(pairs, pins, strict=True)]

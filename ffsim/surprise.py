@@ -147,17 +147,18 @@ class Surprise:
         return Check(rule="unit_bytes", outcome="unverified", message="nats or bytes are not given")
 
     def _speeds(self, runs: Sequence[Run]) -> dict[str, Check]:
-        """Steps that a budget cannot hold: against the same host block, or against the fastest of all."""
+        """Steps that a budget cannot hold: against the same host block and trainer, or against the fastest of all."""
         reference = steps.timed(self.reference)
         rows, y, weights = steps.observations(self.contest, reference, self.trust)
         blocks = sorted({run.host.block for run in reference})
+        trainers = {run.trainer_version for run in reference}
         found: dict[str, Check] = {}
         for run in runs:
             seconds = steps.step_time_s(run)
             if seconds is None:
                 found[run.run_id] = Check(rule="speed", outcome="unverified", message="no step times")
                 continue
-            known = run.host.block in blocks
+            known = run.host.block in blocks and run.trainer_version in trainers
             compared = [run.host.block] if known else blocks
             mean, sd = Linear.foresee(
                 rows, y, [steps.row(self.contest, run.knobs, block, run.trainer_version) for block in compared], weights
@@ -174,7 +175,7 @@ class Surprise:
                 )
             else:
                 beyond = math.log(seconds) < fastest
-                message = f"{seconds:.3g} s a step on a host that no run comes from"
+                message = f"{seconds:.3g} s a step on a host, or by a trainer, that no run comes from"
                 found[run.run_id] = Check(
                     rule="speed", outcome="found" if beyond else "unverified", value=z, message=message, fix=_STEPS
                 )

@@ -121,10 +121,14 @@ def show_command(run: str, as_json: bool) -> None:
         output.emit({**records.as_json(record), **said})
         return
     flat = dataset.flat(record)
-    output.table(str(path.relative_to(project.root)), ("field", "value"), [(k, _value(v)) for k, v in flat.items()])
+    output.table(output.shown(project, path), ("field", "value"), [(k, _value(v)) for k, v in flat.items()])
     if isinstance(record, records.Run) and record.curves.loss:
         values = [value for _, _, value in record.curves.loss]
         output.console().print(f"loss  {_spark(values)}  {values[0]:.3f} -> {values[-1]:.3f} nats")
+    if isinstance(record, records.Run) and record.compiles:
+        compiles = [(e.graph, e.step, e.phase, e.seconds, "charged" if e.charged else "free", e.source)
+                    for e in record.compiles]  # fmt: skip
+        output.table("compiles", ("graph", "step", "phase", "seconds", "paid", "source"), compiles)
     if verdict is not None:
         output.console().print(f"{verdict.standing}")
         for event in verdict.events:

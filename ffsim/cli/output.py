@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -51,6 +52,12 @@ def contest(name: str) -> Contest:
         return project().contest(name)
     except ProjectError:
         return contests.load(name)
+
+
+def shown(project: Project, path: Path) -> str:
+    """A path as people type it: below the project from its root, else whole."""
+    whole = path.resolve()
+    return str(whole.relative_to(project.root) if whole.is_relative_to(project.root) else whole)
 
 
 def emit(value: Any) -> None:

@@ -123,8 +123,7 @@ def _print(project: Project, out: Path, run: Run) -> None:
         )
     if run.compiles:
         printer.print(_compiles(run))
-    path = out.resolve()
-    shown = path.relative_to(project.root) if path.is_relative_to(project.root) else path
+    path, shown = out.resolve(), output.shown(project, out)
     following = f"; next: ffsim add-run {shown}" if path.parent == project.outbox else ""
     printer.print(f"record: {shown}{following}")
 
