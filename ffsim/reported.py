@@ -31,8 +31,8 @@ class Outcome:
         Why it was cut off, where `ending` cannot say.
     limit_s
         Its wall limit.
-    first_step_s
-        From the launch until the log told of a step.
+    first_step_s, wall_s
+        From the launch until the log told of a step, and until the end.
     last_line
         Of the log: what a crash said.
     log_sha256
@@ -44,6 +44,7 @@ class Outcome:
     why: str = ""
     limit_s: float | None = None
     first_step_s: float | None = None
+    wall_s: float | None = None
     last_line: str = ""
     log_sha256: str | None = None
 
@@ -75,7 +76,7 @@ def report(contest: Contest, draft: Run, reading: Reading, outcome: Outcome) -> 
         clock=records.Clock(
             startup_s=reading.startup_s,
             train_charged_s=reading.charged_s if reading.trained_s is None else reading.trained_s,
-            wall_s=ending.wall_s if ending else None,
+            wall_s=outcome.wall_s,
             first_step_s=outcome.first_step_s,
             compile_startup_s=sum(entry.seconds for entry in compiles if not entry.charged),
             compile_charged_s=sum(entry.seconds for entry in compiles if entry.charged),

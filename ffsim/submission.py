@@ -160,6 +160,7 @@ def run(project: Project, plan: Plan, on_event: Callable[[Event], None] = lambda
         outcome = dataclasses.replace(
             outcome,
             ending=running.ending,
+            wall_s=time.monotonic() - started_s,
             limit_s=command.limit_s,
             start=caches.observed(before, caches.artifacts(cache_root)),
             last_line=_last_line(log),

@@ -6,7 +6,7 @@ from typing import Any
 
 import factories
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ffsim import contest as contests
@@ -149,6 +149,7 @@ json_values = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(st.data())
 def test_no_values_in_any_fields_make_the_guard_raise(laptop: Contest, data: st.DataObject) -> None:
     """Of a run of a recipe or of a submission; two fields at a time, whole groups and single ones."""

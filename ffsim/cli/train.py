@@ -121,11 +121,24 @@ def _print(project: Project, out: Path, run: Run) -> None:
             f"{run.run_id}: {text} {score.bpb:.4f} bpb, {run.steps:,} steps, "
             f"{run.clock.train_charged_s:.2f} charged s, {run.start.observed} start"
         )
+    if run.artifact is not None:
+        printer.print(_processes(run))
     if run.compiles:
         printer.print(_compiles(run))
     path, shown = out.resolve(), output.shown(project, out)
     following = f"; next: ffsim add-run {shown}" if path.parent == project.outbox else ""
     printer.print(f"record: {shown}{following}")
+
+
+def _processes(run: Run) -> str:
+    """What was seen of a submitted file's processes, in one line."""
+    clock = run.clock
+    said = [f"{run.recipe_name} {run.artifact_sha256[:12]}"]
+    said += [] if run.exit_code is None else [f"exit code {run.exit_code}"]
+    said += [] if clock.first_step_s is None else [f"first step after {clock.first_step_s:.1f} s"]
+    said += [] if clock.wall_s is None else [f"{clock.wall_s:.1f} s in all"]
+    said += [] if run.peak_memory_bytes is None else [f"peak memory {run.peak_memory_bytes / 2**20:,.0f} MiB"]
+    return ", ".join(said)
 
 
 def _compiles(run: Run) -> str:
