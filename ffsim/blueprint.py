@@ -78,11 +78,13 @@ def draw(
         raise InitError(f"--maintainer {maintainer[:40]!r}: a handle is letters, digits, space, _ . and -, 40 at most")
     chosen = contests.load(default_contest() if contest is None else contest, project.contests)
     recipe = recipes.make(chosen, BASE, {}, "the contest's defaults")
+    # The pipeline reads data/texts, and DVC keeps no empty folder.
+    no_texts = {} if chosen.held_texts else {"texts/README.md": f"{chosen.name} has no texts here.\n"}
     return Blueprint(
         contest=chosen,
         files=_files(project, chosen, remote, maintainer),
         texts=_texts(chosen, (project.texts, texts if texts is not None else chosen.source.parent)),
-        entries={f"recipes/{chosen.name}/{BASE}.yaml": recipes.text_of(chosen, recipe)},
+        entries={f"recipes/{chosen.name}/{BASE}.yaml": recipes.text_of(chosen, recipe), **no_texts},
     )
 
 

@@ -18,6 +18,7 @@ from ffsim.shape import Violation, show, utc
 
 # Steps are timed one by one; their sum and the charged total differ by what lies between two steps.
 CHARGED_TOLERANCE = 0.02
+WALL_SLACK_S = 1.0  # clocks are read at different moments
 
 
 @dataclasses.dataclass
@@ -242,6 +243,16 @@ def _time(run: Mapping[str, Any], contest: Contest) -> list[Finding]:
     # A day of grace: clocks differ, and nobody gains by a few hours.
     if created is not None and created > dt.datetime.now(dt.UTC) + dt.timedelta(days=1):
         return [("created_utc", run["created_utc"], "future", "lies in the future", "give the time of the run in UTC")]
+    clock = run["clock"]
+    charged, wall = clock["train_charged_s"], clock["wall_s"]
+    if (
+        contest.clock_policy.time == "wall"
+        and charged is not None
+        and wall is not None
+        and charged > wall + WALL_SLACK_S
+    ):
+        fix = f"the run took {wall:.4g} s by the wall; nobody is charged for more"
+        return [("clock.train_charged_s", charged, "charged_within_wall", "is more than the whole run took", fix)]
     return []
 
 

@@ -9,6 +9,7 @@ import msgspec
 from ffsim import records
 from ffsim.attempt import thinned, without_paths
 from ffsim.contest import Contest
+from ffsim.identity import WALL_SLACK_S
 from ffsim.logs import Reading
 from ffsim.records import Run, StartKind, Status
 from ffsim.supervise import Ending
@@ -124,6 +125,8 @@ def _status(contest: Contest, reading: Reading, outcome: Outcome) -> tuple[Statu
         notes.append("this system cannot confine its writes")
     if reading.problems:
         notes.append(f"its log contradicts itself: {reading.problems[0]}")
+    if contest.clock_policy.time == "wall" and reading.charged_s > (outcome.wall_s or 0.0) + WALL_SLACK_S:
+        notes.append(f"it says {reading.charged_s:.1f} charged s, and ran for {outcome.wall_s or 0.0:.1f} s")
     over = reading.charged_s > contest.budget_s + max((t.p95_s for t in reading.step_times.values()), default=0.0)
     return ("over_budget" if over else "finished"), "; ".join(notes)
 

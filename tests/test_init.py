@@ -17,7 +17,7 @@ import pytest
 import test_journal
 import yaml
 
-from ffsim import blueprint, cli, dataset, init, packaged, store
+from ffsim import blueprint, cli, dataset, init, packaged, store, validate
 from ffsim import contest as contests
 from ffsim.errors import ContestError, FfsimError, InitError, StoreError
 from ffsim.project import KINDS, Project
@@ -95,6 +95,15 @@ def test_without_a_contest_it_is_the_one_whose_texts_the_package_carries(here: P
     assert project.contest_names() == (blueprint.default_contest(),) == (made.contest.name,)
     assert dataset.texts_problems(project, project.contest().texts.items()) == []
     assert not (here / "contests").exists()
+
+
+def test_a_contest_of_submitted_files_has_no_texts_and_rehearses_nothing_by_itself(here: Path) -> None:
+    made = init.init(here, "autoresearch")
+    project = Project(here)
+    assert made.contest.held_texts == {}
+    assert project.params().candidates == {}
+    assert (project.texts / "README.md").is_file()  # the pipeline depends on the folder
+    assert validate.run(project, project.contest()).problems == []
 
 
 def test_an_existing_repository_keeps_its_files_and_its_ignored_lines(here: Path, sprint: Path) -> None:

@@ -92,7 +92,10 @@ def processes(mark: str) -> list[psutil.Process]:
 
 def test_a_good_file_is_a_record_with_its_own_word_and_no_recipe(project: Project, quick: Contest, mark: str) -> None:
     run = rehearse(project, quick, GOOD)
-    assert (run.status, run.message, run.exit_code) == ("finished", None, 0)
+    # It is a tenth of a second of printing that claims ten.
+    assert (run.status, run.exit_code) == ("finished", 0)
+    assert run.message is not None
+    assert run.message.startswith("it says 10.0 charged s, and ran for 0.")
     assert run.scores["val"].bpb == 1.393552
     assert (run.steps, run.tokens, run.clock.train_charged_s) == (51, None, 10.0)  # 0.7 M is rounded
     assert run.artifact_sha256 == hashlib.sha256(GOOD.encode()).hexdigest()
@@ -110,9 +113,15 @@ def test_its_record_passes_the_guard_and_is_never_fitted(project: Project, quick
     from ffsim import quality, steps
 
     run = rehearse(project, quick, GOOD)
-    blob = json.dumps(records.as_json(run)).encode()
-    verdict = guard.judge(project, [Source("r.json", blob)])
-    assert [violation.line() for violation in verdict.violations] == []
+    record = records.as_json(run)
+
+    def broken() -> list[str]:
+        verdict = guard.judge(project, [Source("r.json", json.dumps(record).encode())])
+        return [violation.rule for violation in verdict.violations]
+
+    assert broken() == ["charged_within_wall"]
+    record["clock"]["wall_s"] = 15.5
+    assert broken() == []
     assert quality.usable(quick, [run]) == steps.timed([run]) == []
 
 

@@ -49,11 +49,11 @@ def init_command(
     from ffsim import blueprint, init
 
     made = init.init(folder, contest_name, texts, remote, maintainer)
-    contest, root = made.contest, folder.resolve()
+    contest, root, file = made.contest, folder.resolve(), made.contest.artifact.file
     steps = [
         *([f"cd {shlex.quote(str(folder))}"] if root != Path.cwd() else []),
         f'git commit -m "A project of the contest {contest.name}"',
-        f"ffsim rehearse {blueprint.BASE} --seed 2",
+        f"ffsim rehearse {blueprint.BASE} --seed 2" if contest.launch.trainer else f"ffsim rehearse ./{file}",
         "ffsim add-run runs",
         "dvc repro",
         "ffsim status",
