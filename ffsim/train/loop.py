@@ -32,11 +32,12 @@ from ffsim.train import checkpoint
 from ffsim.train.average import WeightAverage
 from ffsim.train.compiles import Backend, Ledger
 from ffsim.train.corpus import Batches, load_text
-from ffsim.train.job import Job, Result
+from ffsim.train.job import Job
 from ffsim.train.measure import Emit, Log, Meters, PhaseTimes, peak_memory_bytes, weights_sha256
 from ffsim.train.model import GPT
 from ffsim.train.optimizers import Optimizer
 from ffsim.train.prewarm import undone
+from ffsim.train.result import Result
 from ffsim.train.schedule import lr_multiplier
 from ffsim.train.scoring import score
 from ffsim.train.step import Step

@@ -23,7 +23,7 @@ from torch import nn
 
 from ffsim.clock import ChargedClock, Stopwatch, cpu_seconds
 from ffsim.train.compiles import Ledger
-from ffsim.train.job import ClockReading
+from ffsim.train.result import ClockReading
 
 Emit = Callable[[dict[str, Any]], None]
 

@@ -14,8 +14,9 @@ import pytest
 import torch
 
 from ffsim.errors import RunError
-from ffsim.train.job import Job, Result
+from ffsim.train.job import Job
 from ffsim.train.loop import train
+from ffsim.train.result import Result
 
 SLEEP_S = 0.05
 # Batch phases of 1 and 2 micro-batches, a cooldown from half of the run on, an average every 32 steps, a save.
