@@ -26,7 +26,7 @@ os.environ |= {
     "DVC_NO_ANALYTICS": "1",
 }
 # CI machines are shared and slow at times: a deadline would measure them, not the code.
-hypothesis.settings.register_profile("ci", deadline=None, max_examples=100)
+hypothesis.settings.register_profile("ci", deadline=None, max_examples=60)
 hypothesis.settings.register_profile("dev", deadline=None, max_examples=50)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 

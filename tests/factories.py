@@ -130,6 +130,9 @@ def run(contest: Contest, run_id: str = "base-s1", bpb: float = 2.7, **changes: 
         "flags": {},
     }
     step_s = charged / steps
+    # A ramp spends as many steps in each of its phases.
+    sizes = contest.schedule.batches(knobs).sizes
+    counts = {size: steps // len(sizes) + (i < steps % len(sizes)) for i, size in enumerate(sizes)}
     record: dict[str, Any] = {
         "format": "ffsim-run/1",
         "run_id": run_id,
@@ -160,8 +163,12 @@ def run(contest: Contest, run_id: str = "base-s1", bpb: float = 2.7, **changes: 
             "longest_step_s": step_s * 2,
         },
         "steps": steps,
-        "tokens": steps * contest.step_tokens(knobs),
-        "step_times": {"1": {"count": steps, "median_s": step_s, "mean_s": step_s, "p95_s": step_s * 1.2}},
+        "tokens": sum(size * n for size, n in counts.items()) * contest.step_tokens(knobs),
+        "step_times": {
+            str(size): {"count": n, "median_s": step_s, "mean_s": step_s, "p95_s": step_s * 1.2}
+            for size, n in counts.items()
+            if n
+        },
         "scores": {
             name: {"bpb": bpb, "nats": bpb * math.log(2) * (size - 1), "bytes": size - 1, "tokens": size - 1}
             for name in texts
