@@ -222,7 +222,20 @@ class ChargedClock(Stopwatch):
 
     def spending(self, what: Spending) -> Any:
         """A block of evaluation, saving or compiling: charged if the policy says so, else a pause."""
-        return nullcontext() if what in self.policy.charged else self.paused()
+        if what not in self.policy.charged:
+            return self.paused()
+        # Where only steps count the clock stands still between them; what is charged by name runs it all the same.
+        return self._running() if self.policy.counts == "steps" and not self.free else nullcontext()
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        was_running = self._running_since_s is not None
+        self.resume()
+        try:
+            yield
+        finally:
+            if not was_running:
+                self.stop()
 
     def _free_step_done(self) -> float:
         now_s = self._now()

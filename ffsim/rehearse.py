@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
+
+import filelock
 
 from ffsim import __version__, caches, host, jobs, jsonio, launch, recipe, records, walk
 from ffsim.attempt import Attempt
@@ -116,7 +119,15 @@ def run(project: Project, plan: Plan, on_event: Callable[[Event], None] = lambda
     """
     draft = _draft(project, plan)
     _texts(project, plan)
-    kept_caches = _kept_caches(project, plan, draft.artifact_sha256)
+    _require_writable(plan.weights)
+    with _kept_caches(project, plan, draft.artifact_sha256) as kept_caches:
+        return _attempt(project, plan, draft, kept_caches, on_event)
+
+
+def _attempt(
+    project: Project, plan: Plan, draft: Run, kept_caches: Path | None, on_event: Callable[[Event], None]
+) -> Run:
+    """Launch, follow and record."""
     outbox = Outbox(plan.out)
     # The job's folder says that the run is going on: no record of it may be readable without one.
     folder = jobs.start(project, plan.run_id)
@@ -245,17 +256,40 @@ def caches_of(project: Project, contest: str, artifact_sha256: str) -> Path:
     return project.scratch / "caches" / contest / artifact_sha256[:16]
 
 
-def _kept_caches(project: Project, plan: Plan, artifact_sha256: str) -> Path | None:
-    """The folder of caches that are kept; None for a run that has its own, empty ones.
+def _require_writable(weights: Path | None) -> None:
+    """Refuse before the run what would lose its weights after it.
 
     Raises
     ------
     RunError
-        If a warm start is asked for and nothing was kept.
+        If the file is there, or its folder is not.
     """
+    if weights is not None and weights.exists():
+        raise RunError(f"--weights {weights}: exists; choose another file")
+    if weights is not None and not os.access(weights.absolute().parent, os.W_OK | os.X_OK):
+        raise RunError(f"--weights {weights}: its folder is not there, or cannot be written; make it first")
+
+
+@contextlib.contextmanager
+def _kept_caches(project: Project, plan: Plan, artifact_sha256: str) -> Iterator[Path | None]:
+    """The folder of caches that are kept, for this run alone; None for a run that has its own, empty ones.
+
+    Raises
+    ------
+    RunError
+        If a warm start is asked for and nothing was kept, or another run uses them: it could be called cold.
+    """
+    if plan.start == "cold" and not plan.keep_caches:
+        yield None
+        return
     kept = caches_of(project, plan.contest.name, artifact_sha256)
     if plan.start == "warm" and not (kept.is_dir() and caches.artifacts(kept)):
         raise RunError("nothing was kept for a warm start: run this recipe cold once, with --keep-caches")
-    if plan.start == "cold" and plan.keep_caches:
-        shutil.rmtree(kept, ignore_errors=True)
-    return kept if plan.start == "warm" or plan.keep_caches else None
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with filelock.FileLock(f"{kept}.lock", timeout=0):
+            if plan.start == "cold":
+                shutil.rmtree(kept, ignore_errors=True)
+            yield kept
+    except filelock.Timeout:
+        raise RunError("another run uses the kept caches of this recipe; wait until it ends") from None

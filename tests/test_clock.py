@@ -217,6 +217,19 @@ def test_the_policy_says_what_else_is_charged(what, charged):
     assert clock.charged_s == (4.0 if charged else 0.0)
 
 
+def test_where_steps_count_what_is_charged_by_name_is_charged_between_them():
+    clock, hand = clock_of(100.0, counts="steps", charged=["save"])
+    clock.step_started()
+    hand.advance(1.0)
+    clock.step_done()
+    hand.advance(5.0)
+    with clock.spending("save"):
+        hand.advance(2.0)
+    with clock.spending("evaluation"):
+        hand.advance(3.0)
+    assert clock.charged_s == 3.0
+
+
 def test_the_least_estimate_counts():
     """min(max of the last 20, 3 x median of the last 50): one recompile must not end a run early."""
     stop = {"estimate": [{"of": "max", "window": 20}, {"of": "median", "window": 50, "times": 3.0}]}

@@ -290,3 +290,26 @@ def test_a_long_run_that_is_cut_off_keeps_an_evenly_thinned_curve() -> None:
 )
 def test_messages_name_no_folders(text: str, kept: str) -> None:
     assert attempt.without_paths(text) == kept
+
+
+def test_weights_that_cannot_be_saved_are_refused_before_the_run(project: Project, tmp_path: Path) -> None:
+    there = tmp_path / "there.npz"
+    there.touch()
+    for weights, words in ((there, "exists"), (tmp_path / "no/w.npz", "its folder is not there")):
+        with pytest.raises(RunError, match=words):
+            rehearse.run(project, dataclasses.replace(make_plan(project), weights=weights))
+    assert not list(project.outbox.glob("*"))
+
+
+def test_kept_caches_belong_to_one_run_at_a_time(project: Project) -> None:
+    """A second cold run on them would find what the first one makes, and be called cold."""
+    plan = dataclasses.replace(make_plan(project), keep_caches=True)
+    with rehearse._kept_caches(project, plan, "a" * 64) as kept:
+        assert kept is not None
+        for start in ("cold", "warm"):
+            kept.mkdir(exist_ok=True)
+            (kept / "artifact").touch()
+            other = dataclasses.replace(plan, start=start)
+            with pytest.raises(RunError, match="another run uses"), rehearse._kept_caches(project, other, "a" * 64):
+                pass
+        assert (kept / "artifact").is_file()

@@ -27,6 +27,7 @@ class Events(Parser):
         self._start: dict[str, Any] = {}
         self._result: dict[str, Any] | None = None
         self._exit_code: int | None = None
+        self._failed = False  # whatever else it prints, a trainer that says so has no result
 
     def progress(self) -> Progress:
         """How far the run has come."""
@@ -49,11 +50,14 @@ class Events(Parser):
         elif kind == "result":
             if self._result is not None:
                 self.problem("two results: more than one run in this log")
+                self._failed = True
             self._result = event
         elif kind == "error":
             self.problem(f"the trainer says: {event.get('message')}"[:200])
+            self._failed = True
         elif kind == "interrupted":
             self.problem("the run was interrupted")
+            self._failed = True
         elif kind == "exit":
             code = number(event.get("code"))
             self._exit_code = None if code is None else int(code)
@@ -99,7 +103,7 @@ class Events(Parser):
         startup_s = clock.get("startup_s") if "startup_s" in clock else self._start.get("startup_s")
         return Reading(
             dialect=self.name,
-            finished=finished,
+            finished=finished and not self._failed,
             steps=steps,
             tokens=whole(result.get("tokens")),
             parameters=whole(result.get("parameters", self._start.get("parameters"))),
