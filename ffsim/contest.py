@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from ffsim.contestfile import NAME, PACKAGED, File, Launch, Text, resolved
-from ffsim.errors import ContestError
+from ffsim.contestfile import NAME, PACKAGED, RESERVED, VARIABLE, File, Launch, Text, resolved
+from ffsim.errors import ContestError, RecipeError
 from ffsim.knobs import KnobTable
 from ffsim.policy import ClockPolicy
 
@@ -120,11 +120,24 @@ class Contest:
             raise ContestError(f"{where}: phase {bad!r}: a phase is named by its number of micro-batches")
         if not self.trainers.versions:
             raise ContestError(f"{where}: trainers.eras needs at least one trainer version")
+        self._check_launch(where)
+        self._check_names(where)
+        try:
+            self.schedule.batches(self.knobs.defaults())
+        except (RecipeError, ValueError, OverflowError) as error:
+            raise ContestError(f"{where}: schedule: {error}") from None
+
+    def _check_launch(self, where: str) -> None:
         if self.launch.trainer is None and not self.launch.command:
             raise ContestError(f"{where}: launch needs a trainer or a command")
-        if "/" in self.artifact.file or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}", self.artifact.file):
+        if self.artifact.file in RESERVED or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}", self.artifact.file):
             raise ContestError(f"{where}: artifact.file {self.artifact.file[:60]!r}: a file name, no path")
-        self._check_names(where)
+        for name in (*self.launch.cache_folders, *self.launch.environment):
+            if not VARIABLE.fullmatch(name):
+                raise ContestError(f"{where}: launch: {name[:60]!r} is no name of an environment variable")
+        for name, value in self.launch.environment.items():
+            if "\0" in value:
+                raise ContestError(f"{where}: launch.environment: {name} holds a NUL")
 
     def _check_names(self, where: str) -> None:
         """Knobs that other sections name are knobs of the table, and are numbers."""

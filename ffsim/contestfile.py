@@ -19,6 +19,9 @@ from ffsim.schedule import Schedule
 PACKAGED = Path(__file__).parent / "contests"
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 MOST_EXTENDS = 5
+Limit = Annotated[float, msgspec.Meta(ge=0, le=1e7)]
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+RESERVED = {"job.json", "home", "tmp"}  # what else lies in a submission's work folder
 
 
 class Text(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -65,7 +68,7 @@ class Artifact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """What is submitted: the file's name as the launch command knows it, and its size limit (null: none)."""
 
     file: str = "train.py"
-    max_bytes: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    max_bytes: Annotated[int, msgspec.Meta(ge=1, le=2**30)] | None = None
 
 
 class Launch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -94,8 +97,8 @@ class Launch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     environment: dict[str, str]
     cache_folders: tuple[str, ...]
     devices: tuple[str, ...]
-    wall_limit_factor: float
-    wall_limit_startup_s: float
+    wall_limit_factor: Limit
+    wall_limit_startup_s: Limit
 
 
 class Trainers(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -131,7 +134,7 @@ class File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     artifact: Artifact = Artifact()
     launch: Launch
     trainers: Trainers
-    tokens_per_step: tuple[str | int, ...]
+    tokens_per_step: tuple[str | Annotated[int, msgspec.Meta(ge=1)], ...]
     phases: tuple[str, ...]
     schedule: Schedule = Schedule()
     knobs: dict[str, Knob]

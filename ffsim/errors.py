@@ -40,6 +40,10 @@ class RunError(FfsimError):
     """A training run could not be started or did not finish."""
 
 
+class NotStartedError(RunError):
+    """A program could not be started: nothing ran, and there is nothing to record."""
+
+
 class ModelError(FfsimError):
     """A model cannot be fitted, or a model file is missing or does not belong here."""
 

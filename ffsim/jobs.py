@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -13,14 +14,26 @@ def start(project: Project, run_id: str) -> Path:
     """Make the empty folder of a run that starts; those of processes that were killed are removed."""
     for folder, alive in _folders(project).items():
         if not alive:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
     folder = project.scratch / "jobs" / f"{run_id}.{_owner(os.getpid())}"
     folder.mkdir(parents=True)
     return folder
 
 
 def end(folder: Path) -> None:
-    """Remove the folder of a run that has ended."""
+    """Remove the folder of a run that has ended, also where the run has taken its own rights away."""
+    _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    if not folder.exists():
+        return
+    for place, _, _ in os.walk(folder, onerror=lambda error: None):
+        for path in (Path(place), *Path(place).iterdir()):
+            if path.is_dir() and not path.is_symlink():
+                with contextlib.suppress(OSError):
+                    path.chmod(0o700)
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -28,6 +28,7 @@ class Outbox:
     """
 
     def __init__(self, out: Path) -> None:
+        require_free(out)
         out.parent.mkdir(parents=True, exist_ok=True)
         try:
             out.touch(exist_ok=False)
@@ -45,6 +46,19 @@ class Outbox:
         """Replace the file as a whole."""
         jsonio.write_atomic(self.out, jsonio.pretty(records.as_json(record)))
         self._written_s = time.monotonic()
+
+
+def require_free(out: Path) -> None:
+    """Refuse to write over a record, or over what lies where its log goes.
+
+    Raises
+    ------
+    RunError
+        Naming the file.
+    """
+    for path in (out, out.with_suffix(".log")):
+        if path.exists():
+            raise RunError(f"{path} exists; choose another --run-id or --out")
 
 
 def require_labels(contributor: str, notes: str) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from ffsim.errors import ContestError
 
 Spending = Literal["late_compiles", "save", "evaluation"]
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, lt=1e9)]
 
 STATISTICS: dict[str, Callable[[Sequence[float]], float]] = {
@@ -30,7 +30,7 @@ class Foresight(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     of: Literal["median", "max", "mean"]
     window: Annotated[int, msgspec.Meta(ge=1)]
-    times: Annotated[float, msgspec.Meta(gt=0)] = 1.0
+    times: Annotated[float, msgspec.Meta(gt=0, le=1000)] = 1.0
 
     def seconds(self, step_seconds: Sequence[float]) -> float:
         """The estimate from the durations of the steps so far, of which there is at least one."""

@@ -24,7 +24,7 @@ from ffsim.attempt import Attempt
 from ffsim.contest import Contest, Text
 from ffsim.errors import RecordError, RunError
 from ffsim.launch import Event
-from ffsim.outbox import UNENDED, Outbox, require_labels
+from ffsim.outbox import UNENDED, Outbox, require_free, require_labels
 from ffsim.project import Project
 from ffsim.recipe import Recipe
 from ffsim.records import Kind, Run, StartKind
@@ -119,6 +119,7 @@ def run(project: Project, plan: Plan, on_event: Callable[[Event], None] = lambda
     """
     draft = _draft(project, plan)
     _texts(project, plan)
+    require_free(plan.out)
     _require_writable(plan.weights)
     with _kept_caches(project, plan, draft.artifact_sha256) as kept_caches:
         return _attempt(project, plan, draft, kept_caches, on_event)
@@ -205,7 +206,7 @@ def _draft(project: Project, plan: Plan) -> Run:
         start=records.Start(requested=plan.start, observed="unknown"),
         budget_s=plan.budget_s if walked is None else None,
         step_limit=plan.steps if walked is None else walked.steps,
-        step_times_given={} if plan.step_times_s is None else dict(plan.step_times_s),
+        step_times_given=_step_times(plan) or {},
         clock=records.Clock(),
         control_of=plan.control_of,
         message=UNENDED,
@@ -246,9 +247,17 @@ def _job(project: Project, plan: Plan, folder: Path) -> dict[str, Any]:
         "curve_text": contest.text("rehearsal") if on_the_way else None,
         "curve_at": list(contest.curve_at) if on_the_way else [],
         "device": contest.device(plan.device),
-        "step_times_s": None if plan.step_times_s is None else dict(plan.step_times_s),
+        "step_times_s": _step_times(plan),
         "save_to": str((plan.weights or folder / "weights.npz").absolute()),
     }
+
+
+def _step_times(plan: Plan) -> dict[str, float] | None:
+    """The given step times of the phases that the recipe has."""
+    if plan.step_times_s is None:
+        return None
+    sizes = plan.contest.schedule.batches(plan.recipe.knobs).sizes
+    return walk.checked(plan.step_times_s, {str(size) for size in sizes})
 
 
 def caches_of(project: Project, contest: str, artifact_sha256: str) -> Path:
@@ -264,6 +273,8 @@ def _require_writable(weights: Path | None) -> None:
     RunError
         If the file is there, or its folder is not.
     """
+    if weights is not None and weights.suffix != ".npz":
+        raise RunError(f"--weights {weights}: the weights are a .npz file")
     if weights is not None and weights.exists():
         raise RunError(f"--weights {weights}: exists; choose another file")
     if weights is not None and not os.access(weights.absolute().parent, os.W_OK | os.X_OK):

@@ -6,11 +6,12 @@ import dataclasses
 
 import msgspec
 
-from ffsim import records
+from ffsim import contract, records, schema
 from ffsim.attempt import thinned, without_paths
 from ffsim.contest import Contest
 from ffsim.identity import WALL_SLACK_S
 from ffsim.logs import Reading
+from ffsim.project import Project
 from ffsim.records import Run, StartKind, Status
 from ffsim.supervise import Ending
 
@@ -28,8 +29,10 @@ class Outcome:
         State of the caches.
     ending
         How the command ended; None while it runs, and after an interruption.
+    broken
+        Whether the run was lost and not ended: a crash.
     why
-        Why it was cut off, where `ending` cannot say.
+        Why it was cut off or lost, where `ending` cannot say.
     limit_s
         Its wall limit.
     first_step_s, wall_s
@@ -41,6 +44,7 @@ class Outcome:
     """
 
     start: StartKind
+    broken: bool = False
     ending: Ending | None = None
     why: str = ""
     limit_s: float | None = None
@@ -102,10 +106,41 @@ def report(contest: Contest, draft: Run, reading: Reading, outcome: Outcome) -> 
     )
 
 
+def vetted(project: Project, contest: Contest, draft: Run, run: Run) -> Run:
+    """The record, or that of a crash if its figures are none: out of range, of a wrong form, impossible.
+
+    Rules that weigh figures against each other are left to the guard.
+    """
+    if not run.scores:
+        return run
+    terms = contract.load("run", project.schemas)
+    rules = {rule.name for rule in terms.rules}
+    found = [v for v in schema.check(terms, contest, [(run.run_id, records.as_json(run))]).violations
+             if v.rule not in rules]  # fmt: skip
+    said = [f"{v.field} = {v.value}: {v.message}" for v in found]
+    floor = contest.metric.impossible_below_bpb
+    said += [
+        f"{name} {score.bpb:.4g} bpb: is impossibly good" for name, score in run.scores.items() if score.bpb < floor
+    ]
+    if not said:
+        return run
+    seen = records.Clock(wall_s=run.clock.wall_s, first_step_s=run.clock.first_step_s)
+    return msgspec.structs.replace(
+        draft,
+        status="crashed",
+        message=without_paths(f"its summary has no figures that can be: {said[0]}")[:300],
+        start=run.start,
+        clock=seen,
+        exit_code=run.exit_code,
+        peak_memory_bytes=run.peak_memory_bytes,
+        provenance=run.provenance,
+    )
+
+
 def _status(contest: Contest, reading: Reading, outcome: Outcome) -> tuple[Status, str]:
     ending = outcome.ending
     if ending is None:
-        return "cut_off", outcome.why
+        return ("crashed" if outcome.broken else "cut_off"), outcome.why
     if ending.timed_out:
         return "cut_off", f"ended after {outcome.limit_s or 0:.0f} s by the wall, the contest's limit"
     if ending.log_full:
@@ -116,7 +151,7 @@ def _status(contest: Contest, reading: Reading, outcome: Outcome) -> tuple[Statu
     if not reading.finished or not _scores(contest, reading):
         said = reading.problems[0] if reading.problems else "its log ends without a summary that has a score"
         return "crashed", said
-    if reading.steps is None or reading.charged_s is None:
+    if not reading.steps or reading.charged_s is None:
         return "crashed", "its summary does not say its steps and its charged seconds"
     notes = []
     if ending.left:
@@ -127,7 +162,8 @@ def _status(contest: Contest, reading: Reading, outcome: Outcome) -> tuple[Statu
         notes.append(f"its log contradicts itself: {reading.problems[0]}")
     if contest.clock_policy.time == "wall" and reading.charged_s > (outcome.wall_s or 0.0) + WALL_SLACK_S:
         notes.append(f"it says {reading.charged_s:.1f} charged s, and ran for {outcome.wall_s or 0.0:.1f} s")
-    over = reading.charged_s > contest.budget_s + max((t.p95_s for t in reading.step_times.values()), default=0.0)
+    # A step or two over is what an estimate costs; how long a step is, is not the log's own percentile to say.
+    over = reading.charged_s > contest.budget_s + 2 * reading.charged_s / max(1, reading.steps - reading.free_steps)
     return ("over_budget" if over else "finished"), "; ".join(notes)
 
 

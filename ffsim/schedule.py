@@ -60,11 +60,16 @@ class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             A size is no whole number above 0.
         """
         ramp = tuple((int(_value(p.size, knobs)), float(_value(p.until, knobs))) for p in self.ramp)
+        sizes = [_value(self.size, knobs), *(_value(p.size, knobs) for p in self.ramp), _value(self.full_steps, knobs)]
+        if bad := [size for size in sizes if size != int(size)]:
+            raise RecipeError(f"the batch schedule has {bad[0]:g} micro-batches or steps; give whole numbers")
         made = BatchSchedule(
             size=int(_value(self.size, knobs)),
             full_steps=int(_value(self.full_steps, knobs)),
             ramp=tuple((size, until) for size, until in ramp if until > 0),
         )
+        if made.full_steps < 0:
+            raise RecipeError(f"the batch schedule has {made.full_steps} full steps; give 0 or more")
         if min(made.sizes) < 1:
             raise RecipeError(f"the batch schedule has a phase of {min(made.sizes)} micro-batches; give 1 or more")
         return made

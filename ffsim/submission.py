@@ -20,13 +20,13 @@ from typing import Any
 
 from ffsim import __version__, caches, host, jobs, jsonio, records
 from ffsim.contest import Contest
-from ffsim.errors import RunError
+from ffsim.errors import NotStartedError, RunError
 from ffsim.launch import Event, termination_as_interrupt
 from ffsim.logs import dialect
 from ffsim.outbox import UNENDED, Outbox, require_labels
 from ffsim.project import Project
 from ffsim.records import Run
-from ffsim.reported import Outcome, report
+from ffsim.reported import Outcome, report, vetted
 from ffsim.supervise import Command, Running, confined_environment
 
 MOST_BYTES = 256 * 2**20  # of a file, where the contest sets no limit
@@ -166,14 +166,18 @@ def run(project: Project, plan: Plan, on_event: Callable[[Event], None] = lambda
             last_line=_last_line(log),
             log_sha256=jsonio.sha256_file(log),
         )
-        done = report(contest, draft, parser.reading(), outcome)
+        done = vetted(project, contest, draft, report(contest, draft, parser.reading(), outcome))
         outbox.write(done)
     except KeyboardInterrupt:
         outbox.write(report(contest, draft, parser.reading(), dataclasses.replace(outcome, why="interrupted")))
         raise KeyboardInterrupt(f"interrupted; the record of the attempt is {plan.out}") from None
-    except RunError:
-        plan.out.unlink(missing_ok=True)  # it was never started: there is nothing to tell
+    except NotStartedError:
+        plan.out.unlink(missing_ok=True)  # there is nothing to tell
+        log.unlink(missing_ok=True)
         raise
+    except (RunError, OSError) as error:
+        done = report(contest, draft, parser.reading(), dataclasses.replace(outcome, why=str(error), broken=True))
+        outbox.write(done)
     finally:
         jobs.end(folder)
     return done
@@ -183,6 +187,8 @@ def _draft(project: Project, plan: Plan) -> Run:
     contest, entry = plan.entry.contest, plan.entry
     require_labels(plan.contributor, plan.notes)
     device = contest.device(plan.device)
+    # Where there is a choice nobody has measured which device a submitted file took.
+    used = device if len(contest.launch.devices) == 1 else "unknown"
     # A file that runs on this interpreter has its libraries; of another one nothing is known.
     own = contest.launch.command[0] == "{python}"
     facts = host.runtime_facts() if own else dict.fromkeys(host.NO_RUNTIME, "unknown")
@@ -201,7 +207,7 @@ def _draft(project: Project, plan: Plan) -> Run:
         artifact=records.Artifact(file=contest.artifact.file, bytes=len(entry.blob)),
         seed=plan.seed,
         order=plan.order,
-        host=records.Host(**host.fingerprint(contest, device, runtime=facts)),
+        host=records.Host(**host.fingerprint(contest, device, used, runtime=facts)),
         start=records.Start(requested="cold", observed="unknown"),
         budget_s=contest.budget_s,
         clock=records.Clock(),
@@ -218,6 +224,7 @@ def _command(project: Project, plan: Plan, folder: Path, log: Path) -> Command:
     artifact, job = work / contest.artifact.file, work / "job.json"
     artifact.write_bytes(plan.entry.blob)
     jsonio.write_atomic(job, jsonio.pretty(_job(project, plan)))
+    (folder / "caches").mkdir()
     places = caches.folders(folder / "caches", launch.cache_folders)
     words = {"{python}": sys.executable, "{artifact}": artifact.name, "{job}": job.name}
     named = (*PASSED_ON, *contest.hosts.flags)

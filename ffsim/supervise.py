@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import secrets
 import select
 import signal
 import subprocess
@@ -24,11 +25,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from ffsim.errors import RunError
+from ffsim.errors import NotStartedError, RunError
 from ffsim.lines import lines
 
 GRACE_S = 10.0  # from a request to end until the tree is killed
 WARDEN_S = 30.0  # more than a warden takes to kill a tree; one that takes longer is killed itself
+MARK = "FFSIM_RUN"  # in the environment of everything that belongs to one run
 LOG_MAX_BYTES = 256 * 2**20
 CHUNK = 65_536
 PACKAGES = Path(__file__).resolve().parent.parent
@@ -126,6 +128,7 @@ class Running:
     def __init__(self, command: Command) -> None:
         self.command = command
         self._told: dict[str, Any] = {}
+        self._mark = secrets.token_hex(16)
         self._said = b""
         self._log_full = False
 
@@ -149,7 +152,7 @@ class Running:
                     stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=stderr,
-                    env=dict(command.environment),
+                    env={**command.environment, MARK: self._mark},
                     cwd=command.cwd,
                     pass_fds=(control,),
                     start_new_session=True,  # Ctrl-C is for ffsim, which then asks for an end
@@ -230,6 +233,7 @@ class Running:
             # Somebody killed the warden; the kernel took the command along, its group is left.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._told["started"], signal.SIGKILL)
+            _kill_marked(self._mark)
 
     @property
     def ending(self) -> Ending:
@@ -242,7 +246,7 @@ class Running:
         """
         told = self._told
         if "error" in told:
-            raise RunError(f"{self.command.arguments[0]} cannot be started: {told['error']}")
+            raise NotStartedError(f"{self.command.arguments[0]} cannot be started: {told['error']}")
         if "ended" not in told:
             raise RunError("the process that watches over a run was killed or has not ended; so has the run")
         return Ending(
@@ -255,6 +259,16 @@ class Running:
             confined=told.get("confined", False),
             left=told["left"],
         )
+
+
+def _kill_marked(mark: str) -> None:
+    """End what a killed warden left behind: processes in sessions of their own, known by their environment."""
+    import psutil
+
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get(MARK) == mark:
+                process.kill()
 
 
 def confined_environment(folder: Path, base: Mapping[str, str]) -> dict[str, str]:

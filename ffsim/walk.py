@@ -7,7 +7,6 @@ phases switch and how many tokens are seen: the same loop as a trainer's, with m
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from ffsim.contest import Contest
 from ffsim.errors import RunError
 
 MOST_STEPS = 10_000_000
+LONGEST_S = 1e9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +90,10 @@ def walk(
     schedule = contest.schedule.batches(knobs)
     seconds = checked(step_times_s, {str(size) for size in schedule.sizes})
     target_s = contest.schedule.target(knobs, budget_s or contest.budget_s)
-    if target_s / min(seconds.values()) > MOST_STEPS:
+    for name, value in (("the budget", target_s), ("the start-up", startup_s)):
+        if not 0 <= value <= LONGEST_S:
+            raise RunError(f"{name} is {value:g} s; give seconds up to {LONGEST_S:g}")
+    if target_s / min(seconds.values()) + contest.clock_policy.free_steps > MOST_STEPS:
         raise RunError(f"step times of {min(seconds.values()):g} s: more than {MOST_STEPS:,} steps in {target_s:g} s")
     time = VirtualTime()
     clock = ChargedClock(contest.clock_policy, target_s, now=time, launched_s=0.0)
@@ -135,7 +138,7 @@ def checked(step_times_s: Mapping[str, Any], phases: set[str]) -> dict[str, floa
         raise RunError(f"no step time of phase {missing[0]}; the recipe has phases {_listed(phases)}, given: {known}")
     for phase in sorted(phases):
         value = step_times_s[phase]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LONGEST_S:
             raise RunError(f"the step time of phase {phase} is {value!r}; give seconds above 0")
     return {phase: float(step_times_s[phase]) for phase in phases}
 

@@ -111,7 +111,7 @@ def main(arguments: list[str] | None = None) -> None:
     except UnicodeEncodeError:
         _fail(given, "an argument is not UTF-8 text", 2)
     except (KeyboardInterrupt, click.Abort) as error:
-        _fail(given, str(error) or "interrupted", 130)
+        _fail(given, str(error) or str(error.__cause__ or "") or "interrupted", 130)
     except BrokenPipeError:
         # The reader of a pipe (head, less) has what it wanted.
         sys.stderr.close()

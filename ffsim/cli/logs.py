@@ -35,7 +35,10 @@ def read_log_command(
 
     if contest_name is not None:
         contest = output.contest(contest_name)
-        dialect, free_steps = dialect or contest.launch.log, free_steps or contest.clock_policy.free_steps
+        dialect, free_steps = (
+            dialect or contest.launch.log,
+            contest.clock_policy.free_steps if free_steps is None else free_steps,
+        )
     reading = logs.read(path, dialect, free_steps or 0)
     if as_json:
         output.emit(msgspec.to_builtins(reading) | {"phase_means_s": logs.phase_means(reading)})

@@ -26,8 +26,20 @@ OWN = (
 
 
 def is_file(what: str) -> bool:
-    """Whether the argument is a file that is no recipe."""
-    return not what.endswith((".yaml", ".yml")) and ("/" in what or "." in what) and Path(what).is_file()
+    """Whether the argument is a file that is no recipe.
+
+    Raises
+    ------
+    RunError
+        If it can only be a file, and there is none.
+    """
+    if what.endswith((".yaml", ".yml")):
+        return False
+    if Path(what).is_file():
+        return "/" in what or "." in what
+    if "/" in what or what.endswith(".py"):
+        raise RunError(f"{what}: no such file; check the path")
+    return False
 
 
 def of_recipe(
@@ -56,6 +68,8 @@ def of_recipe(
     """The plan of a recipe from all options; a usage error where they contradict each other."""
     if cold_safe and allow_recompiles:
         raise click.UsageError("--cold-safe refuses what --allow-recompiles allows; give one of them")
+    if budget_s is not None and not budget_s <= 1e9:
+        raise click.UsageError(f"--budget-s {budget_s}: give seconds up to 1e9")
     if steps is not None and (budget_s is not None or step_times_of is not None):
         raise click.UsageError("--steps is the end of a run by itself; leave --budget-s and --step-times out")
     full = steps is None and budget_s in (None, contest.budget_s) and step_times_of is None
@@ -113,7 +127,10 @@ def of_repetition(
     project: Project, run_id: str, file: str | None, options: dict[str, Any]
 ) -> tuple[Run, Plan | submission.Plan]:
     """The first run, and how to run its artifact, seed and order again."""
-    refuse_options({*OWN, "seed", "order", "device", "contest_name"}, "--repeat takes its settings from the run")
+    refuse_options(
+        {*OWN, "seed", "order", "device", "contest_name"} - {"allow_recompiles"},
+        "--repeat takes its settings from the run",
+    )
     first, _ = dataset.find_run(project, run_id)
     contest = project.contest(first.contest)
     if first.recipe is None or first.seed is None or first.order is None:
@@ -129,7 +146,7 @@ def of_repetition(
     repeat.require_same(first, repeat.artifact(contest, first, TRAINER_VERSION))
     full = dict.fromkeys(("kind", "budget_s", "steps", "step_times_of", "weights"))
     settings = {"seed": first.seed, "order": first.order, "device": first.host.device_requested}
-    flags = {"cold_safe": False, "allow_recompiles": False, "start": "cold", "keep_caches": False}
+    flags = {"cold_safe": False, "allow_recompiles": options["allow_recompiles"], "start": "cold", "keep_caches": False}
     own = {name: options[name] for name in ("out", "run_id", "contributor", "private", "notes")}
     made_recipe = recipes.make(contest, first.recipe.name, first.knobs)
     ended = {"budget_s": first.budget_s if first.kind == "screen" else None, "steps": first.step_limit}

@@ -28,7 +28,7 @@ SEED = click.IntRange(0, 2**32 - 1)
 @output.contest_option
 @click.option("--kind", type=click.Choice(["rehearsal", "screen"]), help="Default: rehearsal at the full budget.")
 @click.option("--budget-s", type=click.FloatRange(min=0, min_open=True), help="Charged seconds of a screen.")
-@click.option("--steps", type=click.IntRange(min=1), help="A fixed number of steps instead of a budget.")
+@click.option("--steps", type=click.IntRange(1, 10**9), help="A fixed number of steps instead of a budget.")
 @click.option("--seed", type=SEED, help="Initialisation (default: 1; of a file: unknown).")
 @click.option("--order", type=SEED, help="Data order (default: 1; of a file: unknown).")
 @click.option("--device", help="Device (default: the contest's first).")
@@ -93,7 +93,10 @@ def _run(project: Project, plan: Plan | submission.Plan, *, keep: bool) -> tuple
     """Run it and return its record, and where that is."""
     if isinstance(plan, submission.Plan):
         with progress.training(plan.entry.file.name) as show:
-            return submission.run(project, plan, show), plan.out
+            run = submission.run(project, plan, show)
+        if run.status == "finished" and run.start.observed != "cold":
+            raise RunError(f"the start was {run.start.observed}, not cold as a submission's is; see {plan.out}")
+        return run, plan.out
     with progress.training(plan.recipe.name) as show:
         run = rehearse.run(project, plan, show)
     if run.status == "finished" and run.start.observed != run.start.requested:

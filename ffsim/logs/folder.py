@@ -162,6 +162,8 @@ def _score(name: str, text: str, notes: Parser) -> tuple[Score | None, bool]:
 
 def _text(path: Path) -> str:
     try:
+        if not path.is_file():  # a pipe would be waited for
+            return ""
         with path.open("rb") as file:
             return file.read(SIDE_FILE_MAX).decode("utf-8", "replace")
     except OSError:

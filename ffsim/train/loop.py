@@ -152,6 +152,8 @@ class _Run:
         while self.n_steps < job.steps if job.steps is not None else not pace.should_stop():
             step, size = self.n_steps, schedule.at(self.n_steps, fraction)
             clock.step_started()
+            if pace is not clock:
+                pace.step_started()
             with self.ledger.at(str(size), step):
                 if step == 0 and clock.free and self.knobs.prewarm:
                     self._prewarm(1, step)
@@ -191,6 +193,8 @@ class _Run:
 
     def result(self) -> Result:
         """Score, and tell what was measured."""
+        if self.knobs.torch_compile and not self.ledger.entries:
+            raise RunError("the recipe compiles and nothing was compiled; is TORCHDYNAMO_DISABLE set? unset it")
         with self.ledger.at("evaluation"):
             scores = {text: self._scored(text) for text in self.score_texts}
         return Result(
