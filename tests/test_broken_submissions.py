@@ -101,7 +101,7 @@ def test_which_device_a_file_took_is_unknown_where_there_is_a_choice(project: Pr
 
 
 def test_a_killed_warden_leaves_a_record_and_no_process(project: Project, quick: Contest) -> None:
-    code = "import os, subprocess, sys, time\nfor _ in range(3):\n    subprocess.Popen(['sleep', '602'], start_new_session=True)\n"
+    code = "import subprocess\nfor _ in range(3): subprocess.Popen(['sleep', '602'], start_new_session=True)\n"
     (project.root / "train.py").write_text(f"{code}{STEPS}\nsys.stdout.flush()\ntime.sleep(600)")
     out = project.outbox / "r.json"
     command = [sys.executable, "-m", "ffsim", "rehearse", "./train.py", "--contest", "quick", "--out", str(out)]
