@@ -262,3 +262,15 @@ def test_the_save_is_charged_if_the_policy_says_so(job, tmp_path, charged, monke
     result, _ = run({**job, "clock": clock, "save_to": str(tmp_path / "weights.npz")})
     assert seen == [True]
     assert result.clock.save_s > 0.0
+
+
+def test_a_virtual_clock_ends_where_only_steps_count(job):
+    virtual = {**job, "clock": {**job["clock"], "counts": "steps"}, "steps": None, "budget_s": 3.0}
+    result, _ = run({**virtual, "step_times_s": {"1": 0.5}})
+    assert result.steps == 5
+
+
+def test_a_recipe_that_compiles_and_compiled_nothing_is_no_result(job, monkeypatch):
+    monkeypatch.setattr(loop.Ledger, "wrap", lambda self, name, function: function)
+    with pytest.raises(RunError, match="nothing was compiled"):
+        run(job, torch_compile=True)
