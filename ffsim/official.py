@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from ffsim import dataset, guard, jsonio, leaks, recipe, records, rehearse, store
+from ffsim import dataset, guard, jsonio, leaks, recipe, records, rehearse, repeat, store
 from ffsim.contest import Contest
 from ffsim.errors import RecordError, RunError
 from ffsim.launch import Event
@@ -99,7 +99,7 @@ def play(
 
     if upload.recipe is None or upload.seed is None or upload.order is None:
         raise RunError(f"{upload.name} is a file that ffsim did not write; enter its score with --score, or --wait")
-    artifact = recipe.artifact_of(contest.name, contest.knobs.normal(rehearsal.knobs), TRAINER_VERSION)
+    artifact = repeat.artifact(contest, rehearsal, TRAINER_VERSION)
     if artifact != rehearsal.artifact_sha256:
         raise RunError(
             f"the artifact of {rehearsal.run_id} (trainer {rehearsal.trainer_version}) is not what trainer "

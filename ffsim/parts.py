@@ -66,7 +66,11 @@ class Clock(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Compile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One compile: which graph, the index of the step that needed it, its batch phase, seconds, and who paid."""
+    """One compile: which graph, the index of the step that needed it, its batch phase, seconds, and who paid.
+
+    `step` is null before the first and after the last; `phase` may be ``save`` or ``evaluation`` too; `source` says
+    who tells it: ``dynamo``, or the dialect of a log.
+    """
 
     graph: str
     step: int | None

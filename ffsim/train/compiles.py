@@ -10,7 +10,6 @@ that compiles nothing never does.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
@@ -19,41 +18,14 @@ import torch
 
 from ffsim.clock import ChargedClock
 from ffsim.errors import RunError
+from ffsim.parts import Compile
 
 Function = Callable[..., Any]
 Backend = str | Function
 
 
-@dataclasses.dataclass(frozen=True)
-class Compile:
-    """One compile.
-
-    Attributes
-    ----------
-    graph
-        Name of the function that was compiled.
-    step
-        Index of the optimizer step that needed it; None before the first and after the last.
-    phase
-        Batch phase, or ``save`` or ``evaluation``.
-    seconds
-        By the contest's time source, those of compile processes included.
-    source
-        Who says so: ``dynamo``, or the dialect of a log.
-    charged
-        Whether they count against the budget.
-    """
-
-    graph: str
-    step: int | None
-    phase: str
-    seconds: float
-    source: str
-    charged: bool
-
-
 class Ledger:
-    """Compiles functions by name and keeps the ledger.
+    """Compiles functions by name and keeps the ledger, in seconds of the contest's time source.
 
     Parameters
     ----------
@@ -159,7 +131,11 @@ class Ledger:
         if _graphs() > graphs or backward:
             charged = self._on_the_clock and "late_compiles" in self._clock.policy.charged
             name = f"{self._graph} backward" if backward else self._graph
-            self.entries.append(Compile(name, self._step, self._phase, seconds, "dynamo", charged))
+            self.entries.append(
+                Compile(
+                    graph=name, step=self._step, phase=self._phase, seconds=seconds, source="dynamo", charged=charged
+                )
+            )
             self._on_entry(self.entries[-1])
 
 

@@ -16,7 +16,6 @@ A loss that is no longer a number ends the run, for its remaining steps buy noth
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import math
 import sys
 import time
@@ -24,6 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import torch
 
 from ffsim.clock import ChargedClock, VirtualTime
@@ -122,7 +122,7 @@ class _Run:
         self.ledger = Ledger(
             self.clock,
             compiler if self.knobs.torch_compile else None,
-            lambda entry: emit({"event": "compile", **dataclasses.asdict(entry)}),
+            lambda entry: emit({"event": "compile", **msgspec.structs.asdict(entry)}),
         )
         self.log = Log(emit, job.curve_text)
         self.model = GPT(self.knobs, job.seed).to(self.device)
@@ -204,7 +204,7 @@ class _Run:
             step_times=self.times.summaries(),
             scores=scores,
             curves=self.log.curves(),
-            compiles=[dataclasses.asdict(entry) for entry in self.ledger.entries],
+            compiles=[msgspec.structs.asdict(entry) for entry in self.ledger.entries],
             weights_sha256=weights_sha256(self.model),
             peak_memory_bytes=peak_memory_bytes(),
             parameters=self.n_parameters,

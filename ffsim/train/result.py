@@ -66,7 +66,7 @@ class Result:
     curves
         ``loss``: [step, charged_s, loss_nats]; ``bpb``: [step, charged_s, bpb].
     compiles
-        Every compile, as `ffsim.train.compiles.Compile`.
+        Every compile, as `ffsim.parts.Compile`.
     weights_sha256
         Over names and bytes of the parameters, in state-dict order.
     """

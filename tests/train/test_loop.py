@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 
 import numpy as np
 import pytest
@@ -256,12 +257,17 @@ def test_the_weights_are_saved_as_plain_arrays(job, tmp_path):
 
 @pytest.mark.parametrize("charged", [True, False])
 def test_the_save_is_charged_if_the_policy_says_so(job, tmp_path, charged, monkeypatch):
-    seen = []
-    monkeypatch.setattr(loop.checkpoint, "save", lambda *_: seen.append(True))
+    def save(*_):
+        until_s = time.process_time() + 0.05
+        while time.process_time() < until_s:
+            pass
+
+    monkeypatch.setattr(loop.checkpoint, "save", save)
     clock = {**job["clock"], "charged": ["save"] if charged else []}
-    result, _ = run({**job, "clock": clock, "save_to": str(tmp_path / "weights.npz")})
-    assert seen == [True]
-    assert result.clock.save_s > 0.0
+    result, events = run({**job, "clock": clock, "save_to": str(tmp_path / "weights.npz")})
+    assert result.clock.save_s >= 0.05
+    at_the_end_s = next(event["charged_s"] for event in reversed(events) if event["event"] == "score")
+    assert (at_the_end_s - result.clock.train_charged_s >= 0.05) is charged
 
 
 def test_a_virtual_clock_ends_where_only_steps_count(job):
