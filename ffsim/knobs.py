@@ -7,8 +7,8 @@ recipes and records; its scale and family make the surrogate's features; its def
 from __future__ import annotations
 
 import difflib
-import math
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -75,7 +75,7 @@ class Knob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             return "must be a whole number" if self.type == "int" else "must be a number"
         if self.type == "int" and not isinstance(value, int):
             return "must be a whole number"
-        if isinstance(value, float) and not math.isfinite(value):
+        if not abs(value) <= sys.float_info.max:  # nan too, and whole numbers that no float holds
             return "must be finite"
         low, high = self.min, self.max
         if (low is not None and value < low) or (high is not None and value > high):
@@ -182,8 +182,9 @@ class KnobTable:
 
 
 def _as_float(value: Any) -> Any:
-    """1 as 1.0 and -0.0 as 0.0: they mean the same and hash differently."""
-    return value + 0.0 if isinstance(value, int | float) and not isinstance(value, bool) else value
+    """1 as 1.0 and -0.0 as 0.0: they mean the same and hash differently. What no float holds stays, a bad value."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value + 0.0 if number and abs(value) <= sys.float_info.max else value
 
 
 def _not_multiple(value: Any, name: str, divisor: Any) -> str | None:

@@ -6,6 +6,7 @@ import copy
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from hypothesis import given
@@ -120,3 +121,12 @@ def test_values_from_the_command_line_take_the_knobs_type(laptop: Contest) -> No
         assert knobs["layers"].problem(knobs["layers"].parse(text)) == "must be a whole number"
     for text in ("1_0.0", "nan", "inf", "1,5"):
         assert knobs["lr"].problem(knobs["lr"].parse(text)) == "must be a number"
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400)], ids=["large", "small"])
+def test_a_number_beyond_all_floats_is_a_bad_value_and_no_overflow(laptop: Contest, value: int) -> None:
+    """Found by the fuzz: the normal form of a knob is made of whatever a record holds."""
+    assert laptop.knobs["lr"].problem(value) is not None
+    assert msgspec.structs.replace(laptop.knobs["lr"], min=None, max=None).problem(value) == "must be finite"
+    once = laptop.knobs.normal({"lr": value})
+    assert laptop.knobs.normal(once) == once
